@@ -1,0 +1,1 @@
+//! Dividing a heap: sizes and offsets, no nodes, no wire.

@@ -1,0 +1,3 @@
+//! The command `pangea`: run, demo, bench, llm.
+
+fn main() {}

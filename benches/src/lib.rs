@@ -1,0 +1,1 @@
+//! Benchmarks, each printed beside its bound.

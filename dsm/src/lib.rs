@@ -1,0 +1,1 @@
+//! One address space over many nodes.
