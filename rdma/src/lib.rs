@@ -1,1 +1,25 @@
 //! Moving bytes between nodes, over whichever wire they share.
+//!
+//! A [`Fabric`] is one node's end of all the ways it reaches the others. Operations are data
+//! ([`Request`]s are posted, [`Completion`]s are polled), memory is a [`Mapping`] that stays put, and
+//! a node that died is an [`Error::PeerLost`], never a wait without end.
+//!
+//! There is one provider so far: [`shm`], for nodes on one host. They find each other through
+//! [`bootstrap`].
+
+pub mod bootstrap;
+mod descriptor;
+mod error;
+mod fabric;
+mod mapping;
+mod node;
+mod primitive;
+pub mod shm;
+pub mod wait;
+
+pub use error::{Error, Result};
+pub use fabric::{
+    Capabilities, Completion, Fabric, MESSAGE_LEN_MAX, Op, Region, RemoteAddr, Request, Token,
+};
+pub use mapping::{Mapping, Reservation, SharedObject, copy_in, copy_out, page_size};
+pub use node::NodeId;

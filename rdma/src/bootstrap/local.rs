@@ -1,0 +1,243 @@
+//! Nodes on one host meet at a Unix socket in a private directory.
+//!
+//! The launcher makes the directory (mode 0700) with a socket in it, and a random number that names
+//! the job. Every node says hello; when all are there, each gets one end of a socket pair for each
+//! peer, and the directory is removed: from then on nothing of the job has a name. A directory whose
+//! launcher was killed before that is removed by its nodes, or by the next launcher.
+
+mod directory;
+mod hello;
+
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, ErrorKind},
+    os::{fd::AsFd, unix::net::UnixListener, unix::net::UnixStream},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use self::{
+    directory::Directory,
+    hello::{Hello, Nonce},
+};
+use super::Meeting;
+use crate::{Error, NodeId, Result, descriptor};
+
+/// Where the nodes meet: the path of a socket.
+pub const RENDEZVOUS: &str = "PANGEA_RENDEZVOUS";
+/// The number that names the job, in hexadecimal.
+pub const JOB: &str = "PANGEA_JOB";
+/// This node's number.
+pub const NODE: &str = "PANGEA_NODE";
+/// The number of nodes.
+pub const NODES: &str = "PANGEA_NODES";
+
+/// Nodes that one host may have.
+pub const NODES_MAX: u16 = 256;
+
+/// How long somebody who has connected may take to say hello.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often the launcher looks whether it has been called off.
+const TICK: Duration = Duration::from_millis(5);
+
+/// The launcher's side: where the nodes of one job meet.
+#[derive(Debug)]
+pub struct Rendezvous {
+    // Declared before the directory: the socket is closed before its name goes.
+    listener: UnixListener,
+    directory: Directory,
+    nonce: Nonce,
+    nodes: u16,
+}
+
+impl Rendezvous {
+    /// Prepares a meeting of `nodes` nodes.
+    pub fn new(nodes: u16) -> Result<Self> {
+        if nodes == 0 || nodes > NODES_MAX {
+            let reason = format!("{nodes} nodes; one host may have 1 to {NODES_MAX}");
+            return Err(Error::Config { field: "nodes", reason });
+        }
+        let nonce = Nonce::random()?;
+        let directory = Directory::new(&nonce)?;
+        let listener = UnixListener::bind(directory.socket())
+            .map_err(Error::os("making the socket where the nodes meet"))?;
+        listener.set_nonblocking(true).map_err(Error::os("setting a socket to not block"))?;
+        Ok(Self { listener, directory, nonce, nodes })
+    }
+
+    /// The environment variables that tell the process of `node` where to go.
+    pub fn environment(&self, node: NodeId) -> [(&'static str, OsString); 4] {
+        [
+            (RENDEZVOUS, self.directory.socket().into()),
+            (JOB, self.nonce.to_string().into()),
+            (NODE, node.number().to_string().into()),
+            (NODES, self.nodes.to_string().into()),
+        ]
+    }
+
+    /// Waits for every node, and gives each a socket to every other; `None` where `is_off` said that
+    /// there will be no meeting. Strangers are told why they are refused, and do no harm.
+    pub fn serve(self, deadline: Instant, is_off: &dyn Fn() -> bool) -> Result<Option<()>> {
+        let start = Instant::now();
+        let mut arrived: Vec<Option<UnixStream>> = (0..self.nodes).map(|_| None).collect();
+        while let Some(missing) = arrived.iter().position(Option::is_none) {
+            if is_off() {
+                return Ok(None);
+            }
+            if Instant::now() >= deadline {
+                let waiting_for = format!("node {missing} to join the job");
+                return Err(Error::TimedOut { waiting_for, after: start.elapsed() });
+            }
+            match self.listener.accept() {
+                Ok((socket, _)) => self.admit(socket, &mut arrived),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(TICK),
+                Err(error) => return Err(Error::os("accepting a node")(error)),
+            }
+        }
+        introduce(&arrived)?;
+        Ok(Some(()))
+    }
+
+    /// Lets the caller in, if it is a node of this job that is not there yet.
+    fn admit(&self, socket: UnixStream, arrived: &mut [Option<UnixStream>]) {
+        let prepared = socket
+            .set_nonblocking(false)
+            .and_then(|()| socket.set_read_timeout(Some(HELLO_TIMEOUT)))
+            .and_then(|()| socket.set_write_timeout(Some(HELLO_TIMEOUT)));
+        let Ok(()) = prepared else { return };
+        let Ok(hello) = Hello::receive(&socket) else { return };
+        let checked = hello.check(&self.nonce, self.nodes).and_then(|node| {
+            let place = &mut arrived[node.index()];
+            if place.is_some() { Err(format!("{node} is there already")) } else { Ok(place) }
+        });
+        match checked {
+            // A node that cannot be answered is gone; the launcher notices as its parent.
+            Ok(place) => *place = hello::accept(&socket).is_ok().then_some(socket),
+            Err(reason) => _ = hello::refuse(&socket, &reason),
+        }
+    }
+}
+
+/// Gives the nodes a socket pair for each two of them.
+fn introduce(arrived: &[Option<UnixStream>]) -> Result {
+    let nodes: Vec<&UnixStream> = arrived.iter().flatten().collect();
+    for (number, first) in nodes.iter().enumerate() {
+        for (other, second) in nodes.iter().enumerate().skip(number + 1) {
+            let (one, two) = UnixStream::pair().map_err(Error::os("socketpair"))?;
+            pass(first, other, &one)?;
+            pass(second, number, &two)?;
+        }
+    }
+    Ok(())
+}
+
+/// Passes `socket`, which leads to `peer`. Who has died is found out by its peers.
+fn pass(node: &UnixStream, peer: usize, socket: &UnixStream) -> Result {
+    let peer = u16::try_from(peer).expect("nodes are numbered by u16");
+    match descriptor::send(node, &peer.to_le_bytes(), Some(socket.as_fd())) {
+        Err(error)
+            if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) =>
+        {
+            Err(Error::os("passing a socket to a node")(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The place and the part that a launcher has given this process.
+#[derive(Clone, Debug)]
+pub struct Invitation {
+    rendezvous: PathBuf,
+    nonce: Nonce,
+    node: NodeId,
+    nodes: u16,
+}
+
+impl Invitation {
+    /// Reads the environment; `None` where nobody has invited this process.
+    pub fn from_env() -> Result<Option<Self>> {
+        let Some(rendezvous) = env::var_os(RENDEZVOUS) else { return Ok(None) };
+        let nodes: u16 = number(NODES)?;
+        let node: u16 = number(NODE)?;
+        if nodes == 0 || nodes > NODES_MAX || node >= nodes {
+            let reason =
+                format!("node {node} of {nodes}: nodes are counted from 0, 1 to {NODES_MAX}");
+            return Err(Error::Config { field: NODE, reason });
+        }
+        let nonce = env::var(JOB).ok().and_then(|text| Nonce::parse(&text));
+        let Some(nonce) = nonce else {
+            let reason = "not the 32 hexadecimal digits that a launcher sets".to_owned();
+            return Err(Error::Config { field: JOB, reason });
+        };
+        Ok(Some(Self { rendezvous: rendezvous.into(), nonce, node: NodeId::new(node), nodes }))
+    }
+
+    /// Which node this process is to be.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+}
+
+fn number(field: &'static str) -> Result<u16> {
+    let text = env::var(field).unwrap_or_default();
+    text.parse().map_err(|_| Error::Config {
+        field,
+        reason: format!("'{text}' is not the number that a launcher sets beside {RENDEZVOUS}"),
+    })
+}
+
+/// Goes to the meeting, and returns when all are there.
+pub fn join(invitation: &Invitation, deadline: Instant) -> Result<Meeting> {
+    let path = &invitation.rendezvous;
+    let socket = UnixStream::connect(path).map_err(Error::os("connecting to the launcher"))?;
+    let step = Step { socket: &socket, path, deadline };
+    step.run("saying hello to the launcher", || {
+        Hello::new(invitation.nonce.clone(), invitation.node, invitation.nodes).send(&socket)
+    })?;
+    if let Some(reason) = step.run("hearing the launcher's answer", || hello::answer(&socket))? {
+        return Err(Error::protocol(format!("the launcher refused this process: {reason}")));
+    }
+    let mut sockets: Vec<Option<UnixStream>> = (0..invitation.nodes).map(|_| None).collect();
+    for _ in 1..invitation.nodes {
+        let mut peer = [0; 2];
+        let passed = step.run("waiting for all nodes to start", || {
+            descriptor::receive_exact(&socket, &mut peer)
+        })?;
+        let peer = usize::from(u16::from_le_bytes(peer));
+        let (Some(passed), Some(place @ None)) = (passed, sockets.get_mut(peer)) else {
+            return Err(Error::protocol(format!("the launcher introduced node {peer} wrongly")));
+        };
+        *place = Some(passed.into());
+    }
+    Ok(Meeting { node: invitation.node, nodes: invitation.nodes, sockets })
+}
+
+/// A step of joining, which ends by a deadline and cleans up after a launcher that has gone.
+struct Step<'a> {
+    socket: &'a UnixStream,
+    path: &'a Path,
+    deadline: Instant,
+}
+
+impl Step<'_> {
+    fn run<T>(&self, call: &'static str, step: impl FnOnce() -> io::Result<T>) -> Result<T> {
+        let start = Instant::now();
+        let left = self.deadline.saturating_duration_since(start).max(Duration::from_millis(1));
+        let timeouts = self.socket.set_read_timeout(Some(left));
+        timeouts.and_then(|()| step()).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                Error::TimedOut { waiting_for: call.to_owned(), after: start.elapsed() }
+            }
+            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+                directory::remove(self.path);
+                Error::protocol(format!("the launcher went away: {call}"))
+            }
+            _ => Error::os(call)(error),
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+pub(crate) mod tests;

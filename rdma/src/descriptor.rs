@@ -1,0 +1,175 @@
+//! Frames over a Unix socket, each with at most one file descriptor beside it.
+
+use std::{
+    io::{self, Write},
+    os::{
+        fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+        unix::net::UnixStream,
+    },
+    ptr,
+};
+
+/// Room for the control message that carries one descriptor, aligned as the kernel wants it.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Bytes of a control message with one descriptor.
+const DESCRIPTOR_LEN: u32 = RawFd::BITS / 8;
+
+/// Sends all of `bytes`, and `descriptor` with the first of them.
+pub(crate) fn send(
+    socket: &UnixStream,
+    bytes: &[u8],
+    descriptor: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let Some(descriptor) = descriptor else { return (&*socket).write_all(bytes) };
+    let mut control = Control([0; 64]);
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut message = header(&mut part, &mut control);
+    // SAFETY: a pure function of its argument.
+    message.msg_controllen = unsafe { libc::CMSG_SPACE(DESCRIPTOR_LEN) } as _;
+    // SAFETY: `message` names `control`, which has room for a header (64 bytes).
+    let first = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    let head = libc::cmsghdr {
+        // SAFETY: a pure function of its argument.
+        cmsg_len: unsafe { libc::CMSG_LEN(DESCRIPTOR_LEN) } as _,
+        cmsg_level: libc::SOL_SOCKET,
+        cmsg_type: libc::SCM_RIGHTS,
+    };
+    // SAFETY: `first` is the aligned start of `control`, not null as there is room for a header.
+    unsafe { first.write(head) };
+    // SAFETY: `first` is a valid header; its data lies inside `control`.
+    let data = unsafe { libc::CMSG_DATA(first) };
+    // SAFETY: `data` has room for a descriptor (CMSG_SPACE above is less than 64).
+    unsafe { data.cast::<RawFd>().write_unaligned(descriptor.as_raw_fd()) };
+    let sent = retry(|| {
+        // SAFETY: `message`, and all that it names, live during the call.
+        unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, NO_SIGNAL) }
+    })?;
+    (&*socket).write_all(&bytes[sent..])
+}
+
+/// Receives some bytes into `buffer`, and a descriptor if one came with them; zero bytes at the
+/// end of the stream.
+pub(crate) fn receive(
+    socket: &UnixStream,
+    buffer: &mut [u8],
+) -> io::Result<(usize, Option<OwnedFd>)> {
+    let mut control = Control([0; 64]);
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut message = header(&mut part, &mut control);
+    let received = retry(|| {
+        // SAFETY: `message`, and all that it names, live during the call; the kernel writes at most
+        // the lengths given there.
+        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, CLOSE_ON_EXEC) }
+    })?;
+    let descriptor = descriptor_of(&message);
+    if message.msg_flags & libc::MSG_CTRUNC != 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "more descriptors than one"));
+    }
+    Ok((received, descriptor))
+}
+
+/// Receives exactly `buffer`, and the descriptor that came with it.
+pub(crate) fn receive_exact(socket: &UnixStream, buffer: &mut [u8]) -> io::Result<Option<OwnedFd>> {
+    let mut descriptor = None;
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let (count, passed) = receive(socket, &mut buffer[filled..])?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        filled += count;
+        descriptor = descriptor.or(passed);
+    }
+    Ok(descriptor)
+}
+
+fn descriptor_of(message: &libc::msghdr) -> Option<OwnedFd> {
+    // SAFETY: `message` was filled by the kernel and names a live control buffer.
+    let first = unsafe { libc::CMSG_FIRSTHDR(message) };
+    // SAFETY: `first` is null or a header inside the control buffer.
+    let head = unsafe { first.as_ref() }?;
+    if head.cmsg_level != libc::SOL_SOCKET || head.cmsg_type != libc::SCM_RIGHTS {
+        return None;
+    }
+    // SAFETY: `first` is a valid header.
+    let data = unsafe { libc::CMSG_DATA(first) };
+    // SAFETY: a message of rights holds at least one descriptor.
+    let descriptor = unsafe { data.cast::<RawFd>().read_unaligned() };
+    // SAFETY: the kernel has just made this descriptor for this process; nobody else knows of it.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    close_on_exec(&descriptor);
+    Some(descriptor)
+}
+
+fn header(part: &mut libc::iovec, control: &mut Control) -> libc::msghdr {
+    // SAFETY: all zero is a valid `msghdr`: null pointers and zero lengths.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_name = ptr::null_mut();
+    message.msg_iov = part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len() as _;
+    message
+}
+
+/// Repeats a call that a signal interrupted.
+fn retry(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+    loop {
+        if let Ok(count) = usize::try_from(call()) {
+            return Ok(count);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// A closed socket is an error, not a signal; std sets the same for sockets where this flag is
+/// missing.
+#[cfg(target_os = "linux")]
+const NO_SIGNAL: libc::c_int = libc::MSG_NOSIGNAL;
+#[cfg(not(target_os = "linux"))]
+const NO_SIGNAL: libc::c_int = 0;
+
+#[cfg(target_os = "linux")]
+const CLOSE_ON_EXEC: libc::c_int = libc::MSG_CMSG_CLOEXEC;
+#[cfg(not(target_os = "linux"))]
+const CLOSE_ON_EXEC: libc::c_int = 0;
+
+/// Keeps a received descriptor out of programs that this one starts.
+fn close_on_exec(descriptor: &OwnedFd) {
+    // SAFETY: the descriptor is open; no memory is touched.
+    unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::{fs::File, io::Read, os::fd::AsFd};
+
+    use super::*;
+
+    #[test]
+    fn a_descriptor_arrives_with_its_bytes() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        send(&ours, b"sixteen bytes...", Some(writer.as_fd())).unwrap();
+        send(&ours, b"no file", None).unwrap();
+        writer.flush().unwrap();
+        drop(writer);
+        let mut bytes = [0; 16];
+        let passed = receive_exact(&theirs, &mut bytes).unwrap().expect("a descriptor was sent");
+        assert_eq!(&bytes, b"sixteen bytes...");
+        File::from(passed).write_all(b"through the pipe").unwrap();
+        let mut seen = String::new();
+        reader.read_to_string(&mut seen).unwrap();
+        assert_eq!(seen, "through the pipe");
+        let mut bytes = [0; 7];
+        assert!(receive_exact(&theirs, &mut bytes).unwrap().is_none());
+        drop(ours);
+        let error = receive_exact(&theirs, &mut bytes).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

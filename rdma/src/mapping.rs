@@ -1,0 +1,336 @@
+//! Memory that stays put, the only thing that can be registered.
+//!
+//! A [`SharedObject`] is memory without an address or a name: it lives as long as somebody holds its
+//! descriptor or maps it, and vanishes with the last of them, however they end. A [`Mapping`] is an
+//! object at an address. A [`Reservation`] keeps a range of addresses free for mappings to come.
+
+#[cfg_attr(target_os = "linux", path = "mapping/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "mapping/macos.rs")]
+mod os;
+
+use std::{
+    fs::File,
+    hint::black_box,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    ptr::NonNull,
+    sync::Arc,
+};
+
+use crate::{
+    Error, Result,
+    primitive::{AtomicU32, AtomicU64},
+};
+
+/// Bytes of a page of memory, as the operating system maps it.
+pub fn page_size() -> usize {
+    // SAFETY: `sysconf` reads a constant of the system; it touches no memory of ours.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).expect("the system has a page size")
+}
+
+/// Memory without an address or a name, which processes share by its descriptor.
+#[derive(Debug)]
+pub struct SharedObject {
+    descriptor: OwnedFd,
+    len: usize,
+}
+
+impl SharedObject {
+    /// Makes an object of `len` bytes, all zero. Its pages take memory when they are first written.
+    pub fn new(len: usize) -> Result<Self> {
+        let len = len.max(1).next_multiple_of(page_size());
+        Ok(Self { descriptor: os::create(len)?, len })
+    }
+
+    /// Takes in an object of a peer, which says it is of `len` bytes.
+    ///
+    /// Memory past an object's end is a bus error to touch, so that the size is checked here, where
+    /// the system allows it can never shrink afterwards.
+    pub fn from_peer(descriptor: OwnedFd, len: u64) -> Result<Self> {
+        let found = object_len(&descriptor)?;
+        let wanted = usize::try_from(len).ok().filter(|&len| len > 0 && found >= len as u64);
+        let Some(len) = wanted else {
+            return Err(Error::protocol(format!(
+                "a peer's memory object has {found} bytes, but {len} were announced"
+            )));
+        };
+        os::check_sealed(&descriptor)?;
+        Ok(Self { descriptor, len })
+    }
+
+    /// Bytes in the object, a multiple of the page size.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is nothing in it; never so.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The descriptor, to pass to a peer.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    /// Maps the object wherever there is room.
+    pub fn map(self) -> Result<Mapping> {
+        let reservation = Arc::new(Reservation::anywhere(self.len)?);
+        reservation.map(0, self)
+    }
+}
+
+/// A range of addresses that nothing else will be mapped to.
+#[derive(Debug)]
+pub struct Reservation {
+    address: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a reservation is a number and the duty to unmap; it hands out no access to memory.
+unsafe impl Send for Reservation {}
+// SAFETY: as above; its methods only make system calls.
+unsafe impl Sync for Reservation {}
+
+impl Reservation {
+    /// Reserves `len` bytes wherever there is room.
+    pub fn anywhere(len: usize) -> Result<Self> {
+        Self::reserve(std::ptr::null_mut(), len)
+    }
+
+    /// Reserves `len` bytes at `address`, or returns `None` where something is mapped there.
+    ///
+    /// Nothing is overwritten: the address is a hint, and a range elsewhere is given back.
+    pub fn at(address: usize, len: usize) -> Result<Option<Self>> {
+        let found = Self::reserve(std::ptr::without_provenance_mut(address), len)?;
+        Ok((found.address.as_ptr().addr() == address).then_some(found))
+    }
+
+    fn reserve(hint: *mut libc::c_void, len: usize) -> Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
+        // SAFETY: without MAP_FIXED the kernel picks a range that is free, so no memory that
+        // anything uses is changed; PROT_NONE gives no access.
+        let address = unsafe { libc::mmap(hint, len, libc::PROT_NONE, flags, -1, 0) };
+        let address = mapped(address, "mmap of a reservation")?;
+        Ok(Self { address, len })
+    }
+
+    /// Where the range begins.
+    pub fn address(&self) -> usize {
+        self.address.as_ptr().addr()
+    }
+
+    /// Bytes reserved.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is nothing in it; never so.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Maps `object`, readable and writable, `offset` bytes into the range.
+    ///
+    /// # Panics
+    ///
+    /// Where the object does not fit, or `offset` is no multiple of the page size.
+    pub fn map(self: &Arc<Self>, offset: usize, object: SharedObject) -> Result<Mapping> {
+        let end = offset.checked_add(object.len).expect("the end of a mapping is an address");
+        assert!(end <= self.len, "a mapping lies inside its reservation");
+        assert_eq!(offset % page_size(), 0, "a mapping begins with a page");
+        let address = self.address.as_ptr().wrapping_add(offset);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+        let descriptor = object.descriptor.as_raw_fd();
+        // SAFETY: the range lies inside this reservation (asserted above), which nothing else uses,
+        // so that MAP_FIXED replaces only pages that were never accessible.
+        let at = unsafe { libc::mmap(address.cast(), object.len, access, flags, descriptor, 0) };
+        let address = mapped(at, "mmap of shared memory")?;
+        Ok(Mapping { address, object, _reservation: self.clone() })
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `reserve` and every mapping inside it holds an `Arc` of
+        // this reservation, so that nobody has access to it any more.
+        let result = unsafe { libc::munmap(self.address.as_ptr().cast(), self.len) };
+        debug_assert_eq!(result, 0, "munmap of a reservation");
+    }
+}
+
+/// A shared object at an address, until dropped.
+///
+/// Peers read and write the same bytes at any time, so that there is no `&[u8]` of it: words are
+/// atomics, and everything else is copied in and out.
+#[derive(Debug)]
+pub struct Mapping {
+    address: NonNull<u8>,
+    object: SharedObject,
+    // Held so that the addresses stay mapped.
+    _reservation: Arc<Reservation>,
+}
+
+// SAFETY: all access goes through atomics and through copies by foreign code (`copy_in`,
+// `copy_out`), which several threads may make at once, as several processes do.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Makes `len` bytes of shared memory, all zero, and maps them wherever there is room.
+    pub fn new(len: usize) -> Result<Self> {
+        SharedObject::new(len)?.map()
+    }
+
+    /// Where it begins.
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.address
+    }
+
+    /// Bytes mapped.
+    pub fn len(&self) -> usize {
+        self.object.len
+    }
+
+    /// Whether there is nothing in it; never so.
+    pub fn is_empty(&self) -> bool {
+        self.object.len == 0
+    }
+
+    /// The memory that is mapped.
+    pub fn object(&self) -> &SharedObject {
+        &self.object
+    }
+
+    /// The address of `len` bytes at `offset`, if they are inside.
+    pub fn range(&self, offset: u64, len: u64) -> Result<NonNull<u8>> {
+        let capacity = self.object.len as u64;
+        if offset.checked_add(len).is_none_or(|end| end > capacity) {
+            return Err(Error::OutOfBounds { offset, len, capacity });
+        }
+        let offset = usize::try_from(offset).expect("an offset in a mapping is an address");
+        // SAFETY: `offset` is at most the length of the mapping (checked above), which is one
+        // allocation of that length.
+        Ok(unsafe { self.address.add(offset) })
+    }
+
+    /// The 64-bit word at `offset`.
+    pub fn word(&self, offset: u64) -> Result<&AtomicU64> {
+        let word = self.aligned_range(offset, 8)?.cast::<AtomicU64>();
+        // SAFETY: the word is inside the mapping and aligned (checked by `aligned_range`), it lives as
+        // long as `self`, any bytes are a valid atomic, and others access it by atomics or copies of
+        // foreign code only.
+        Ok(unsafe { word.as_ref() })
+    }
+
+    /// The 32-bit word at `offset`.
+    pub fn half_word(&self, offset: u64) -> Result<&AtomicU32> {
+        let word = self.aligned_range(offset, 4)?.cast::<AtomicU32>();
+        // SAFETY: as for `word`.
+        Ok(unsafe { word.as_ref() })
+    }
+
+    fn aligned_range(&self, offset: u64, align: u64) -> Result<NonNull<u8>> {
+        if !offset.is_multiple_of(align) {
+            return Err(Error::Unaligned { offset, align });
+        }
+        self.range(offset, align)
+    }
+
+    /// Copies the bytes at `offset` to `target`.
+    pub fn read(&self, offset: u64, target: &mut [u8]) -> Result {
+        let source = self.range(offset, target.len() as u64)?;
+        // SAFETY: `source` is `target.len()` bytes of this mapping (checked by `range`).
+        unsafe { copy_out(source, target) };
+        Ok(())
+    }
+
+    /// Copies `source` to `offset`.
+    pub fn write(&self, offset: u64, source: &[u8]) -> Result {
+        let target = self.range(offset, source.len() as u64)?;
+        // SAFETY: `target` is `source.len()` bytes of this mapping (checked by `range`).
+        unsafe { copy_in(source, target) };
+        Ok(())
+    }
+
+    /// Gives the memory of whole pages inside the range back to the system; they read as zero
+    /// afterwards, as does the rest of the range.
+    pub fn clear(&self, offset: u64, len: u64) -> Result {
+        let page = page_size() as u64;
+        let start = self.range(offset, len)?;
+        let first = offset.next_multiple_of(page).min(offset + len);
+        let last = ((offset + len) / page * page).max(first);
+        if last > first {
+            os::discard(&self.object.descriptor, self.range(first, last - first)?, first..last)?;
+        }
+        self.zero(start, first - offset);
+        self.zero(self.range(last, offset + len - last)?, offset + len - last);
+        Ok(())
+    }
+
+    fn zero(&self, start: NonNull<u8>, len: u64) {
+        let len = usize::try_from(len).expect("a length in a mapping is a usize");
+        // Hidden from the compiler, so that the store is foreign code's, as in `copy_in`.
+        let memset: unsafe extern "C" fn(_, _, _) -> *mut libc::c_void = black_box(libc::memset);
+        // SAFETY: callers pass a range of this mapping; the bytes are written by foreign code.
+        unsafe { memset(start.as_ptr().cast(), 0, len) };
+    }
+
+    /// Asks the system to back the range by large pages, where it can; a hint that costs a copy of
+    /// the range, and that makes it faster to stream.
+    pub fn coalesce(&self, offset: u64, len: u64) -> Result {
+        os::coalesce(self.range(offset, len)?, usize::try_from(len).expect("checked by `range`"));
+        Ok(())
+    }
+
+    /// Maps the pages of the range at once, rather than one by one when they are first touched.
+    pub fn populate(&self, offset: u64, len: u64) -> Result {
+        os::populate(self.range(offset, len)?, usize::try_from(len).expect("checked by `range`"));
+        Ok(())
+    }
+}
+
+/// Copies shared memory to `target`.
+///
+/// The C library does it, through a pointer that the compiler cannot see through: the copy is made
+/// by foreign code, for which another process's writes at the same time are not undefined, only of
+/// an unknown order.
+///
+/// # Safety
+///
+/// `source` must be `target.len()` bytes that stay mapped during the call, and not overlap `target`.
+#[inline]
+pub unsafe fn copy_out(source: NonNull<u8>, target: &mut [u8]) {
+    let memcpy: unsafe extern "C" fn(_, _, _) -> *mut libc::c_void = black_box(libc::memcpy);
+    // SAFETY: the caller vouches for `source`; `target` is exclusively ours.
+    unsafe { memcpy(target.as_mut_ptr().cast(), source.as_ptr().cast(), target.len()) };
+}
+
+/// Copies `source` to shared memory; see [`copy_out`].
+///
+/// # Safety
+///
+/// `target` must be `source.len()` bytes that stay mapped during the call, and not overlap `source`.
+#[inline]
+pub unsafe fn copy_in(source: &[u8], target: NonNull<u8>) {
+    let memcpy: unsafe extern "C" fn(_, _, _) -> *mut libc::c_void = black_box(libc::memcpy);
+    // SAFETY: the caller vouches for `target`; `source` is borrowed for the call.
+    unsafe { memcpy(target.as_ptr().cast(), source.as_ptr().cast(), source.len()) };
+}
+
+fn object_len(descriptor: &OwnedFd) -> Result<u64> {
+    let file = File::from(descriptor.try_clone().map_err(Error::os("dup of a descriptor"))?);
+    Ok(file.metadata().map_err(Error::os("fstat of shared memory"))?.len())
+}
+
+fn mapped(address: *mut libc::c_void, call: &'static str) -> Result<NonNull<u8>> {
+    if address == libc::MAP_FAILED {
+        return Err(Error::last_os(call));
+    }
+    Ok(NonNull::new(address.cast()).expect("the kernel maps nothing at address zero"))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

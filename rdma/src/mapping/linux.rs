@@ -1,0 +1,82 @@
+//! Shared memory as Linux has it: a sealed memfd.
+
+use std::{
+    ops::Range,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    ptr::NonNull,
+};
+
+use crate::{Error, Result};
+
+/// No process that holds the descriptor can take pages away under another's feet.
+const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+pub(super) fn create(len: usize) -> Result<OwnedFd> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is a C string; the call makes a descriptor and touches no memory.
+    let descriptor = unsafe { libc::memfd_create(c"pangea".as_ptr(), flags) };
+    if descriptor < 0 {
+        return Err(Error::last_os("memfd_create"));
+    }
+    // SAFETY: `memfd_create` has just made it, and nobody else knows of it.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    let size = libc::off_t::try_from(len).map_err(|_| Error::Config {
+        field: "heap",
+        reason: format!("{len} bytes are more than a memory object can have"),
+    })?;
+    // SAFETY: the descriptor is open; no memory is touched.
+    if unsafe { libc::ftruncate(descriptor.as_raw_fd(), size) } != 0 {
+        return Err(Error::last_os("ftruncate of shared memory"));
+    }
+    // SAFETY: as above.
+    if unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, SEALS) } != 0 {
+        return Err(Error::last_os("sealing of shared memory"));
+    }
+    Ok(descriptor)
+}
+
+/// Refuses an object that could still shrink: touching it afterwards would be a bus error.
+pub(super) fn check_sealed(descriptor: &OwnedFd) -> Result {
+    // SAFETY: the descriptor is open; no memory is touched.
+    let seals = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_GET_SEALS) };
+    if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+        return Err(Error::protocol("a peer's memory object is not sealed against shrinking"));
+    }
+    Ok(())
+}
+
+pub(super) fn discard(descriptor: &OwnedFd, _address: NonNull<u8>, range: Range<u64>) -> Result {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let offset = |at: u64| libc::off_t::try_from(at).expect("an offset in a memory object");
+    let (start, len) = (offset(range.start), offset(range.end - range.start));
+    // SAFETY: the descriptor is open; pages are emptied, and stay mapped.
+    if unsafe { libc::fallocate(descriptor.as_raw_fd(), mode, start, len) } != 0 {
+        return Err(Error::last_os("fallocate to give memory back"));
+    }
+    Ok(())
+}
+
+/// Errors are ignored: where there are no large pages, small ones serve.
+pub(super) fn coalesce(address: NonNull<u8>, len: usize) {
+    const LARGE: usize = 2 << 20;
+    let start = address.as_ptr().addr();
+    let first = start.next_multiple_of(LARGE);
+    let last = (start + len) / LARGE * LARGE;
+    if last > first {
+        let at = address.as_ptr().wrapping_add(first - start);
+        // SAFETY: the range is mapped (callers pass a range of a mapping), and its bytes stay.
+        unsafe { libc::madvise(at.cast(), last - first, libc::MADV_COLLAPSE) };
+    }
+}
+
+/// Errors are ignored: what is not mapped now is when it is touched.
+pub(super) fn populate(address: NonNull<u8>, len: usize) {
+    let page = super::page_size();
+    let start = address.as_ptr().addr();
+    let first = start / page * page;
+    let at = address.as_ptr().wrapping_sub(start - first);
+    let len = (start + len).next_multiple_of(page) - first;
+    // SAFETY: the range is mapped (callers pass a range of a mapping, whose ends are page
+    // boundaries), and its bytes stay.
+    unsafe { libc::madvise(at.cast(), len, libc::MADV_POPULATE_READ) };
+}

@@ -1,0 +1,64 @@
+//! Shared memory as macOS has it: a named object that loses its name at once.
+
+use std::{
+    ffi::CString,
+    ops::Range,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    process,
+    ptr::NonNull,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use crate::{Error, Result};
+
+/// Makes an object, sizes it by the only `ftruncate` that macOS allows, and unlinks it.
+pub(super) fn create(len: usize) -> Result<OwnedFd> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: the number need only differ from the others of this process.
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    // At most 31 bytes (macOS's limit), with the longest numbers: 8 + 10 + 1 + 10.
+    let name = CString::new(format!("/pangea{}.{number}", process::id())).expect("no zero byte");
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+    // SAFETY: `name` is a C string that lives during the call.
+    let descriptor = unsafe { libc::shm_open(name.as_ptr(), flags, 0o600) };
+    if descriptor < 0 {
+        return Err(Error::last_os("shm_open"));
+    }
+    // SAFETY: `shm_open` has just made it, and nobody else knows of it.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    // SAFETY: as for `shm_open`.
+    if unsafe { libc::shm_unlink(name.as_ptr()) } != 0 {
+        return Err(Error::last_os("shm_unlink"));
+    }
+    let size = libc::off_t::try_from(len).map_err(|_| Error::Config {
+        field: "heap",
+        reason: format!("{len} bytes are more than a memory object can have"),
+    })?;
+    // SAFETY: the descriptor is open; no memory is touched.
+    if unsafe { libc::ftruncate(descriptor.as_raw_fd(), size) } != 0 {
+        return Err(Error::last_os("ftruncate of shared memory"));
+    }
+    Ok(descriptor)
+}
+
+/// macOS refuses a second `ftruncate`, which is as good as a seal.
+pub(super) fn check_sealed(_descriptor: &OwnedFd) -> Result {
+    Ok(())
+}
+
+/// macOS has no holes in shared memory: the pages are zeroed, and stay.
+pub(super) fn discard(_descriptor: &OwnedFd, address: NonNull<u8>, range: Range<u64>) -> Result {
+    let len = usize::try_from(range.end - range.start).expect("a range of a mapping");
+    // SAFETY: the range is mapped (callers pass a range of a mapping).
+    unsafe { libc::memset(address.as_ptr().cast(), 0, len) };
+    Ok(())
+}
+
+/// Pages of 16 KiB are the largest that macOS gives.
+pub(super) fn coalesce(_address: NonNull<u8>, _len: usize) {}
+
+/// Errors are ignored: what is not mapped now is when it is touched.
+pub(super) fn populate(address: NonNull<u8>, len: usize) {
+    // SAFETY: the range is mapped (callers pass a range of a mapping), and its bytes stay.
+    unsafe { libc::madvise(address.as_ptr().cast(), len, libc::MADV_WILLNEED) };
+}

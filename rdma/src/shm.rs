@@ -1,0 +1,365 @@
+//! Nodes on one host: each maps the memory of the others.
+//!
+//! Reads, writes and atomics are the processor's own, messages go through rings of cache lines, and
+//! who sleeps is woken through a word that both sides map.
+
+#[cfg(all(test, loom))]
+mod loom;
+mod membership;
+mod ring;
+mod segment;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError},
+    time::Instant,
+};
+
+use self::{
+    membership::{ANNOUNCEMENT_TIMEOUT, Membership, Watch},
+    ring::{Consumer, Producer},
+    segment::Segment,
+};
+use crate::{
+    Capabilities, Completion, Error, Fabric, MESSAGE_LEN_MAX, Mapping, NodeId, Op, Region,
+    RemoteAddr, Request, Result, SharedObject, Token,
+    bootstrap::Meeting,
+    copy_in, copy_out,
+    primitive::{AtomicU32, AtomicU64, Ordering},
+};
+
+/// The region in which every node announces its segment.
+const SEGMENT: Region = Region(0);
+
+/// A node's end of shared memory.
+#[derive(Debug)]
+pub struct Shm {
+    node: NodeId,
+    own: Arc<Segment>,
+    peers: Vec<Peer>,
+    membership: Arc<Membership>,
+    regions: RwLock<Regions>,
+    done: Mutex<Vec<(Token, Result<u64>)>>,
+    // Entries of `done`, to look without its lock.
+    done_count: AtomicU32,
+    // Peers whose ring was full when something was last sent to them.
+    full_count: AtomicU32,
+    // The epoch of the last poll: a loss since then is news to who waits.
+    polled_epoch: AtomicU64,
+    // Held while polling: completions are handed out by one thread at a time.
+    polling: Mutex<()>,
+    _watch: Watch,
+}
+
+#[derive(Debug)]
+struct Peer {
+    segment: Arc<Segment>,
+    outgoing: Mutex<Outgoing>,
+    incoming: Consumer,
+}
+
+#[derive(Debug, Default)]
+struct Outgoing {
+    producer: Producer,
+    // The ring had no room for the last message.
+    is_full: bool,
+}
+
+#[derive(Debug)]
+struct Regions {
+    next: Region,
+    mapped: HashMap<(NodeId, Region), Arc<Mapping>>,
+}
+
+impl Shm {
+    /// Joins the nodes that have met, until `deadline` at most.
+    pub fn connect(meeting: Meeting, deadline: Instant) -> Result<Self> {
+        let Meeting { node, nodes, sockets } = meeting;
+        for socket in sockets.iter().flatten() {
+            let timeout = Some(ANNOUNCEMENT_TIMEOUT);
+            socket.set_read_timeout(timeout).map_err(Error::os("setting a socket's timeout"))?;
+            socket.set_write_timeout(timeout).map_err(Error::os("setting a socket's timeout"))?;
+        }
+        let memory = Arc::new(Mapping::new(Segment::len(nodes))?);
+        let own = Arc::new(Segment::new(memory.clone(), nodes)?);
+        let membership = Arc::new(Membership::new(node, sockets));
+        let watch = Watch::start(membership.clone(), own.clone())?;
+        membership.announce(SEGMENT, &memory)?;
+        let mut peers = Vec::new();
+        for peer in NodeId::all(nodes) {
+            let segment = if peer == node {
+                own.clone()
+            } else {
+                let object = membership.take(peer, SEGMENT, deadline)?;
+                Arc::new(Segment::new(Arc::new(object.map()?), nodes)?)
+            };
+            peers.push(Peer { segment, outgoing: Mutex::default(), incoming: Consumer::default() });
+        }
+        Ok(Self {
+            node,
+            own,
+            peers,
+            membership,
+            regions: RwLock::new(Regions { next: Region(1), mapped: HashMap::new() }),
+            done: Mutex::default(),
+            done_count: AtomicU32::new(0),
+            full_count: AtomicU32::new(0),
+            polled_epoch: AtomicU64::new(1),
+            polling: Mutex::default(),
+            _watch: watch,
+        })
+    }
+
+    /// A cluster of one.
+    pub fn alone() -> Result<Self> {
+        Self::connect(Meeting::alone(), Instant::now())
+    }
+
+    fn mapping(&self, at: RemoteAddr) -> Result<Arc<Mapping>> {
+        let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
+        let found = regions.mapped.get(&(at.node, at.region)).cloned();
+        found.ok_or(Error::UnknownRegion { node: at.node, region: at.region.0 })
+    }
+
+    /// Does `op` at once; `None` where a message found its ring full.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Fabric::post`].
+    unsafe fn carry_out(&self, op: &Op) -> Option<Result<u64>> {
+        if let Op::Send { target, mut message } = *op {
+            // SAFETY: the caller vouches for `message`.
+            return self.send(target, unsafe { message.as_mut() }).transpose();
+        }
+        // SAFETY: passed on to the caller.
+        Some(unsafe { self.access(op) })
+    }
+
+    fn send(&self, target: NodeId, message: &[u8]) -> Result<Option<u64>> {
+        let Some(peer) = self.peers.get(target.index()) else {
+            return Err(Error::protocol(format!("there is no {target} to send to")));
+        };
+        if message.len() > MESSAGE_LEN_MAX {
+            let (len, capacity) = (message.len() as u64, MESSAGE_LEN_MAX as u64);
+            return Err(Error::OutOfBounds { offset: 0, len, capacity });
+        }
+        if self.is_lost(target) {
+            return Err(Error::PeerLost { node: target, epoch: self.epoch() });
+        }
+        let ring = peer.segment.ring_from(self.node);
+        let mut outgoing = lock(&peer.outgoing);
+        let is_sent = outgoing.producer.push(ring, message);
+        if is_sent == outgoing.is_full {
+            outgoing.is_full = !is_sent;
+            self.count_full(!is_sent);
+        }
+        drop(outgoing);
+        if is_sent {
+            peer.segment.messages().ring();
+        }
+        Ok(is_sent.then_some(0))
+    }
+
+    fn count_full(&self, is_full: bool) {
+        // Relaxed, both: only `wait` looks, on behalf of a thread that was refused room itself.
+        if is_full {
+            self.full_count.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.full_count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads, writes and atomics, by the processor.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Fabric::post`].
+    unsafe fn access(&self, op: &Op) -> Result<u64> {
+        match *op {
+            Op::Read { source, mut target } => {
+                let start = self.mapping(source)?;
+                let start = start.range(source.offset, target.len() as u64)?;
+                // SAFETY: the caller gives `target` to the fabric until the request has completed.
+                let target = unsafe { target.as_mut() };
+                // SAFETY: `start` is that many bytes of a mapping (checked), which is held by `regions`.
+                unsafe { copy_out(start, target) };
+                Ok(0)
+            }
+            Op::Write { source, target } => {
+                let start = self.mapping(target)?;
+                let start = start.range(target.offset, source.len() as u64)?;
+                // SAFETY: the caller gives `source` to the fabric until the request has completed.
+                let source = unsafe { source.as_ref() };
+                // SAFETY: `start` is that many bytes of a mapping (checked), which is held by `regions`.
+                unsafe { copy_in(source, start) };
+                Ok(0)
+            }
+            // SeqCst, all three: one order for all atomics of a word, and for those of several.
+            Op::FetchAdd { target, addend } => {
+                let memory = self.mapping(target)?;
+                Ok(memory.word(target.offset)?.fetch_add(addend, Ordering::SeqCst))
+            }
+            Op::Swap { target, value } => {
+                let memory = self.mapping(target)?;
+                Ok(memory.word(target.offset)?.swap(value, Ordering::SeqCst))
+            }
+            Op::CompareSwap { target, expected, desired } => {
+                let memory = self.mapping(target)?;
+                let word = memory.word(target.offset)?;
+                let order = Ordering::SeqCst;
+                Ok(word.compare_exchange(expected, desired, order, order).unwrap_or_else(|now| now))
+            }
+            Op::Send { .. } => unreachable!("`carry_out` sends messages"),
+        }
+    }
+
+    /// Takes every message that `peer` has sent.
+    fn receive(
+        &self,
+        source: NodeId,
+        peer: &Peer,
+        sink: &mut dyn FnMut(Completion<'_>),
+    ) -> Result<usize> {
+        let ring = self.own.ring_from(source);
+        let mut count = 0;
+        while peer.incoming.is_ready(ring) {
+            let mut buffer = [0; MESSAGE_LEN_MAX];
+            let before = peer.incoming.consumed();
+            let Some(len) = peer.incoming.pop(ring, &mut buffer)? else { break };
+            if peer.incoming.frees_half(before) {
+                peer.segment.messages().ring();
+            }
+            sink(Completion::Message { source, message: &buffer[..len] });
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn has_message(&self) -> bool {
+        let mut peers = NodeId::all(u16::MAX).zip(&self.peers);
+        peers.any(|(source, peer)| peer.incoming.is_ready(self.own.ring_from(source)))
+    }
+
+    /// Whether a ring that was full has room again.
+    fn has_room_again(&self) -> bool {
+        // Relaxed: see `count_full`.
+        if self.full_count.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        self.peers.iter().any(|peer| {
+            let mut outgoing = lock(&peer.outgoing);
+            outgoing.is_full && outgoing.producer.is_half_empty(peer.segment.ring_from(self.node))
+        })
+    }
+
+    fn take_done(&self) -> Vec<(Token, Result<u64>)> {
+        // Acquire: pairs with the Release in `post`.
+        if self.done_count.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        let mut done = lock(&self.done);
+        // Relaxed: written under the lock.
+        self.done_count.store(0, Ordering::Relaxed);
+        std::mem::take(&mut *done)
+    }
+}
+
+impl Fabric for Shm {
+    fn node(&self) -> NodeId {
+        self.node
+    }
+
+    fn nodes(&self) -> u16 {
+        u16::try_from(self.peers.len()).expect("nodes are numbered by u16")
+    }
+
+    fn capabilities(&self, _peer: NodeId) -> Capabilities {
+        Capabilities { mapped: true, one_sided: true }
+    }
+
+    fn register(&self, memory: Arc<Mapping>) -> Result<Region> {
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        let region = regions.next;
+        self.membership.announce(region, &memory)?;
+        regions.next = Region(region.0 + 1);
+        regions.mapped.insert((self.node, region), memory);
+        Ok(region)
+    }
+
+    fn object(&self, peer: NodeId, region: Region, deadline: Instant) -> Result<SharedObject> {
+        self.membership.take(peer, region, deadline)
+    }
+
+    fn attach(&self, peer: NodeId, region: Region, memory: Arc<Mapping>) {
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        regions.mapped.insert((peer, region), memory);
+    }
+
+    unsafe fn post(&self, batch: &[Request]) -> Result<usize> {
+        for (count, request) in batch.iter().enumerate() {
+            // SAFETY: passed on to the caller.
+            let Some(result) = (unsafe { self.carry_out(&request.op) }) else {
+                return Ok(count);
+            };
+            lock(&self.done).push((request.token, result));
+            // Release: pairs with the Acquire in `take_done`.
+            self.done_count.fetch_add(1, Ordering::Release);
+        }
+        Ok(batch.len())
+    }
+
+    fn poll(&self, sink: &mut dyn FnMut(Completion<'_>)) -> Result<usize> {
+        let _polling = match self.polling.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(0),
+        };
+        // Relaxed: only `wait` looks, and it may look once too often.
+        self.polled_epoch.store(self.epoch(), Ordering::Relaxed);
+        let mut count = 0;
+        for (source, peer) in NodeId::all(u16::MAX).zip(&self.peers) {
+            count += self.receive(source, peer, sink)?;
+        }
+        for (token, result) in self.take_done() {
+            sink(Completion::Done { token, result });
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn wait(&self, deadline: Instant) -> bool {
+        self.own.messages().wait(deadline, &mut || {
+            self.has_message()
+                // Acquire: pairs with the Release in `post`.
+                || self.done_count.load(Ordering::Acquire) != 0
+                || self.has_room_again()
+                // Relaxed: see `poll`.
+                || self.epoch() != self.polled_epoch.load(Ordering::Relaxed)
+        })
+    }
+
+    fn wait_until(&self, deadline: Instant, ready: &mut dyn FnMut() -> bool) -> bool {
+        self.own.signals().wait(deadline, ready)
+    }
+
+    #[inline]
+    fn ring(&self, peer: NodeId) {
+        self.peers[peer.index()].segment.signals().ring();
+    }
+
+    fn epoch(&self) -> u64 {
+        self.membership.epoch()
+    }
+
+    fn is_lost(&self, peer: NodeId) -> bool {
+        self.membership.is_lost(peer)
+    }
+}
+
+/// Locks `mutex`; what is behind the locks of this file is whole whenever a thread can panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,218 @@
+//! Who is still there, and what memory they have announced.
+//!
+//! Every pair of nodes holds the two ends of a Unix socket. The system closes the ends of a process
+//! that dies, however it dies: the other end reads the end of the stream, at no cost until then. One
+//! thread a node blocks on all of its sockets. The sockets also carry descriptors of memory.
+
+use std::{
+    collections::HashMap,
+    io,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use super::segment::Segment;
+use crate::{
+    Error, Mapping, NodeId, Region, Result, SharedObject, descriptor,
+    primitive::{AtomicU32, AtomicU64, Ordering},
+};
+
+/// Bytes of an announcement: region (4), zero (4), length (8); little-endian.
+const ANNOUNCEMENT_LEN: usize = 16;
+/// Regions that a peer may announce; more is a breach of the protocol.
+const REGIONS_MAX: u32 = 1024;
+
+/// The nodes of the cluster, as this one sees them.
+#[derive(Debug)]
+pub(super) struct Membership {
+    node: NodeId,
+    // By node; `None` for this one.
+    sockets: Vec<Option<UnixStream>>,
+    lost: Vec<AtomicU32>,
+    epoch: AtomicU64,
+    announced: Mutex<HashMap<(NodeId, Region), SharedObject>>,
+    changed: Condvar,
+}
+
+impl Membership {
+    pub(super) fn new(node: NodeId, sockets: Vec<Option<UnixStream>>) -> Self {
+        let lost = sockets.iter().map(|_| AtomicU32::new(0)).collect();
+        let (announced, changed) = Default::default();
+        Self { node, sockets, lost, epoch: AtomicU64::new(1), announced, changed }
+    }
+
+    /// Whether `peer` has died or left.
+    #[inline]
+    pub(super) fn is_lost(&self, peer: NodeId) -> bool {
+        // Acquire: pairs with the Release in `lose`; who sees the loss sees its epoch.
+        self.lost[peer.index()].load(Ordering::Acquire) != 0
+    }
+
+    /// Grows with every loss.
+    #[inline]
+    pub(super) fn epoch(&self) -> u64 {
+        // Acquire: pairs with the Release in `lose`.
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Tells every peer of `memory`, which is `region` here.
+    pub(super) fn announce(&self, region: Region, memory: &Mapping) -> Result {
+        let mut frame = [0; ANNOUNCEMENT_LEN];
+        frame[..4].copy_from_slice(&region.0.to_le_bytes());
+        frame[8..].copy_from_slice(&(memory.len() as u64).to_le_bytes());
+        for socket in self.sockets.iter().flatten() {
+            match descriptor::send(socket, &frame, Some(memory.object().descriptor())) {
+                Ok(()) => {}
+                // The peer is gone: the watching thread sees that too, and says who.
+                Err(error) if is_hang_up(&error) => {}
+                Err(error) => return Err(Error::os("announcing a region")(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until `peer` has announced `region`, and takes its object.
+    pub(super) fn take(
+        &self,
+        peer: NodeId,
+        region: Region,
+        deadline: Instant,
+    ) -> Result<SharedObject> {
+        let start = Instant::now();
+        let mut announced = self.lock();
+        loop {
+            if let Some(object) = announced.remove(&(peer, region)) {
+                return Ok(object);
+            }
+            if self.is_lost(peer) {
+                return Err(Error::PeerLost { node: peer, epoch: self.epoch() });
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let waiting_for = format!("{peer} to announce region {}", region.0);
+                return Err(Error::TimedOut { waiting_for, after: start.elapsed() });
+            }
+            announced = match self.changed.wait_timeout(announced, left) {
+                Ok((guard, _)) => guard,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+    }
+
+    /// The table of announcements; a thread that panicked with it left it whole.
+    fn lock(&self) -> MutexGuard<'_, HashMap<(NodeId, Region), SharedObject>> {
+        self.announced.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Takes in what `peer` has sent; an error means that it is gone, or might as well be.
+    fn receive(&self, peer: NodeId, socket: &UnixStream) -> Result {
+        let mut frame = [0; ANNOUNCEMENT_LEN];
+        let passed = descriptor::receive_exact(socket, &mut frame)
+            .map_err(Error::os("receiving an announcement"))?;
+        let (region, rest) = frame.split_at(4);
+        let region = u32::from_le_bytes(region.try_into().expect("four bytes"));
+        let len = u64::from_le_bytes(rest[4..].try_into().expect("eight bytes"));
+        let Some(descriptor) = passed.filter(|_| region < REGIONS_MAX) else {
+            return Err(Error::protocol(format!("{peer} announced region {region} wrongly")));
+        };
+        let object = SharedObject::from_peer(descriptor, len)?;
+        self.lock().insert((peer, Region(region)), object);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Takes `peer` for lost, and wakes all who may wait for it.
+    fn lose(&self, peer: NodeId, own: &Segment) {
+        // Release: pairs with the Acquire in `epoch`.
+        self.epoch.fetch_add(1, Ordering::Release);
+        // Release: pairs with the Acquire in `is_lost`.
+        self.lost[peer.index()].store(1, Ordering::Release);
+        // Held while notifying, so that a thread between its look and its wait is not missed.
+        let announced = self.lock();
+        self.changed.notify_all();
+        drop(announced);
+        own.messages().ring();
+        own.signals().ring();
+    }
+}
+
+/// The thread that watches the peers of a node; ends when dropped.
+#[derive(Debug)]
+pub(super) struct Watch {
+    // Its other end is polled; dropping this one ends the thread.
+    stop: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Starts to watch; losses are written to `membership` and ring `own`'s doorbells.
+    pub(super) fn start(membership: Arc<Membership>, own: Arc<Segment>) -> Result<Self> {
+        let (stop, stopped) = UnixStream::pair().map_err(Error::os("socketpair"))?;
+        let thread = thread::Builder::new()
+            .name(format!("pangea watch {}", membership.node.number()))
+            .spawn(move || watch(&membership, &own, &stopped))
+            .map_err(Error::os("starting a thread"))?;
+        Ok(Self { stop: Some(stop.into()), thread: Some(thread) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It has no more to do than to return from `poll`; a panic there was reported already.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch(membership: &Membership, own: &Segment, stopped: &UnixStream) {
+    let mut peers: Vec<(NodeId, &UnixStream)> = NodeId::all(u16::MAX)
+        .zip(&membership.sockets)
+        .filter_map(|(peer, socket)| Some((peer, socket.as_ref()?)))
+        .collect();
+    loop {
+        let mut polled: Vec<libc::pollfd> =
+            peers.iter().map(|(_, socket)| readable(socket)).collect();
+        polled.push(readable(stopped));
+        if !poll(&mut polled) {
+            continue;
+        }
+        let (stop, polled) = polled.split_last().expect("one was pushed");
+        if stop.revents != 0 {
+            return;
+        }
+        let mut states = polled.iter();
+        peers.retain(|&(peer, socket)| {
+            let quiet = states.next().is_none_or(|state| state.revents == 0);
+            let alive = quiet || membership.receive(peer, socket).is_ok();
+            if !alive {
+                membership.lose(peer, own);
+            }
+            alive
+        });
+    }
+}
+
+fn readable(socket: &UnixStream) -> libc::pollfd {
+    libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 }
+}
+
+/// Blocks until one of the sockets has something to say; `false` where a signal came between.
+fn poll(sockets: &mut [libc::pollfd]) -> bool {
+    let count = libc::nfds_t::try_from(sockets.len()).expect("a node has few peers");
+    // SAFETY: `sockets` is `count` entries, which the kernel fills during the call.
+    unsafe { libc::poll(sockets.as_mut_ptr(), count, -1) > 0 }
+}
+
+fn is_hang_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
+/// How long a peer may take for the rest of an announcement that it has begun.
+pub(super) const ANNOUNCEMENT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,0 +1,88 @@
+//! A node's segment: where its peers leave messages and wake it.
+//!
+//! ```text
+//! 0          128        256                       256 + rings
+//! +----------+----------+-------------------------+
+//! | doorbell | doorbell | a ring from each node   |
+//! | messages | signals  | (itself among them)     |
+//! +----------+----------+-------------------------+
+//! ```
+
+use std::{mem::size_of, ptr::NonNull, sync::Arc};
+
+use super::ring::Ring;
+use crate::{Mapping, NodeId, Result, wait::Doorbell};
+
+/// Offset of the doorbell for messages.
+const MESSAGES: u64 = 0;
+/// Offset of the doorbell for words that peers write.
+const SIGNALS: u64 = size_of::<Doorbell>() as u64;
+/// Offset of the first ring.
+const RINGS: u64 = 2 * size_of::<Doorbell>() as u64;
+
+/// A segment, mapped: this node's own, or a peer's.
+#[derive(Debug)]
+pub(super) struct Segment {
+    mapping: Arc<Mapping>,
+    nodes: u16,
+}
+
+impl Segment {
+    /// Bytes of the segment of a node that has `nodes` peers, itself among them.
+    pub(super) fn len(nodes: u16) -> usize {
+        let rings = usize::from(nodes) * size_of::<Ring>();
+        usize::try_from(RINGS).expect("a small number") + rings
+    }
+
+    /// Takes in a mapping of fresh memory, or of a peer's segment.
+    pub(super) fn new(mapping: Arc<Mapping>, nodes: u16) -> Result<Self> {
+        mapping.range(0, Self::len(nodes) as u64)?;
+        Ok(Self { mapping, nodes })
+    }
+
+    /// Rung when a message has been sent to this segment's node, or room has been made for one that
+    /// it wants to send.
+    #[inline]
+    pub(super) fn messages(&self) -> &Doorbell {
+        self.part(MESSAGES)
+    }
+
+    /// Rung when a word of this segment's node has been written.
+    #[inline]
+    pub(super) fn signals(&self) -> &Doorbell {
+        self.part(SIGNALS)
+    }
+
+    /// The ring from `source` to this segment's node.
+    #[inline]
+    pub(super) fn ring_from(&self, source: NodeId) -> &Ring {
+        assert!(source.number() < self.nodes, "a segment has a ring for each node");
+        self.part(RINGS + source.index() as u64 * size_of::<Ring>() as u64)
+    }
+
+    /// The part of the segment at `offset`, which is one of the layout's.
+    #[inline]
+    fn part<T: Atomics>(&self, offset: u64) -> &T {
+        debug_assert!(offset + size_of::<T>() as u64 <= self.mapping.len() as u64);
+        let start: NonNull<u8> = self.mapping.as_ptr();
+        let offset = usize::try_from(offset).expect("an offset in a mapping is an address");
+        // SAFETY: callers pass an offset of the layout, which lies inside the mapping (its length was
+        // checked by `new`).
+        let part = unsafe { start.add(offset) }.cast::<T>();
+        // SAFETY: the part is inside the mapping and lives as long as `self`; mappings are page
+        // aligned and offsets multiples of 128; `T` is made of atomics, for which all bytes are
+        // valid and which other processes may change at any time.
+        unsafe { part.as_ref() }
+    }
+}
+
+/// What may lie in a segment.
+///
+/// # Safety
+///
+/// Made of atomics, or of bytes that are never read; aligned to 128 bytes at most.
+unsafe trait Atomics {}
+// SAFETY: two atomics.
+unsafe impl Atomics for Doorbell {}
+// SAFETY: atomics, and padding that nobody reads.
+unsafe impl Atomics for Ring {}
