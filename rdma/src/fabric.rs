@@ -114,6 +114,17 @@ pub enum Completion<'a> {
     },
 }
 
+/// Whether a node is there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Presence {
+    /// As far as is known.
+    Here,
+    /// It said goodbye: all that it wrote before is there, and nothing more will come.
+    Left,
+    /// It ended without a word.
+    Died,
+}
+
 /// One node's end of all the ways it reaches the others.
 ///
 /// Implementations differ in speed, never in meaning.
@@ -165,6 +176,11 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     /// A number that grows whenever a node is lost.
     fn epoch(&self) -> u64;
 
+    /// Whether `peer` is there.
+    fn presence(&self, peer: NodeId) -> Presence;
+
     /// Whether `peer` has died or left.
-    fn is_lost(&self, peer: NodeId) -> bool;
+    fn is_lost(&self, peer: NodeId) -> bool {
+        self.presence(peer) != Presence::Here
+    }
 }

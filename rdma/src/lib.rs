@@ -19,7 +19,8 @@ pub mod wait;
 
 pub use error::{Error, Result};
 pub use fabric::{
-    Capabilities, Completion, Fabric, MESSAGE_LEN_MAX, Op, Region, RemoteAddr, Request, Token,
+    Capabilities, Completion, Fabric, MESSAGE_LEN_MAX, Op, Presence, Region, RemoteAddr, Request,
+    Token,
 };
 pub use mapping::{Mapping, Reservation, SharedObject, copy_in, copy_out, page_size};
 pub use node::NodeId;

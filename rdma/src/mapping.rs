@@ -278,10 +278,11 @@ impl Mapping {
         unsafe { memset(start.as_ptr().cast(), 0, len) };
     }
 
-    /// Asks the system to back the range by large pages, where it can; a hint that costs a copy of
-    /// the range, and that makes it faster to stream.
+    /// Asks the system to back the range, and what shares its large pages, by large pages where it
+    /// can. Before the range is first written that makes it faster to fill; afterwards it costs a copy.
     pub fn coalesce(&self, offset: u64, len: u64) -> Result {
-        os::coalesce(self.range(offset, len)?, usize::try_from(len).expect("checked by `range`"));
+        self.range(offset, len)?;
+        os::coalesce(self, offset..offset + len);
         Ok(())
     }
 

@@ -21,8 +21,8 @@ use self::{
     segment::Segment,
 };
 use crate::{
-    Capabilities, Completion, Error, Fabric, MESSAGE_LEN_MAX, Mapping, NodeId, Op, Region,
-    RemoteAddr, Request, Result, SharedObject, Token,
+    Capabilities, Completion, Error, Fabric, MESSAGE_LEN_MAX, Mapping, NodeId, Op, Presence,
+    Region, RemoteAddr, Request, Result, SharedObject, Token,
     bootstrap::Meeting,
     copy_in, copy_out,
     primitive::{AtomicU32, AtomicU64, Ordering},
@@ -351,8 +351,14 @@ impl Fabric for Shm {
         self.membership.epoch()
     }
 
-    fn is_lost(&self, peer: NodeId) -> bool {
-        self.membership.is_lost(peer)
+    fn presence(&self, peer: NodeId) -> Presence {
+        self.membership.presence(peer)
+    }
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        self.membership.say_goodbye();
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     ptr::NonNull,
 };
 
-use crate::{Error, Result};
+use crate::{Error, Mapping, Result, primitive::Ordering};
 
 /// No process that holds the descriptor can take pages away under another's feet.
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
@@ -56,16 +56,26 @@ pub(super) fn discard(descriptor: &OwnedFd, _address: NonNull<u8>, range: Range<
     Ok(())
 }
 
-/// Errors are ignored: where there are no large pages, small ones serve.
-pub(super) fn coalesce(address: NonNull<u8>, len: usize) {
-    const LARGE: usize = 2 << 20;
-    let start = address.as_ptr().addr();
-    let first = start.next_multiple_of(LARGE);
-    let last = (start + len) / LARGE * LARGE;
-    if last > first {
-        let at = address.as_ptr().wrapping_add(first - start);
-        // SAFETY: the range is mapped (callers pass a range of a mapping), and its bytes stay.
-        unsafe { libc::madvise(at.cast(), last - first, libc::MADV_COLLAPSE) };
+/// Backs every large page that the range touches, and that lies inside `mapping`, by one. Errors are
+/// ignored: where there are no large pages, small ones serve.
+///
+/// The kernel does not make large pages of shared memory by itself, nor of an empty range: one small
+/// page of each must be there, and the rest then costs its zeroing only.
+pub(super) fn coalesce(mapping: &Mapping, range: Range<u64>) {
+    const LARGE: u64 = 2 << 20;
+    let base = mapping.as_ptr().as_ptr().addr() as u64;
+    let first = (base + range.start) / LARGE * LARGE;
+    let last = (base + range.end).next_multiple_of(LARGE);
+    for large in (first..last).step_by(usize::try_from(LARGE).expect("a page is small")) {
+        let Some(offset) = large.checked_sub(base) else { continue };
+        let (Ok(word), Ok(at)) = (mapping.word(offset), mapping.range(offset, LARGE)) else {
+            continue;
+        };
+        // Relaxed: adds nothing; the page is there afterwards.
+        word.fetch_add(0, Ordering::Relaxed);
+        let len = usize::try_from(LARGE).expect("a page is small");
+        // SAFETY: the range is inside the mapping (checked by `range`), and its bytes stay.
+        unsafe { libc::madvise(at.as_ptr().cast(), len, libc::MADV_COLLAPSE) };
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use crate::{Error, Result};
+use crate::{Error, Mapping, Result};
 
 /// Makes an object, sizes it by the only `ftruncate` that macOS allows, and unlinks it.
 pub(super) fn create(len: usize) -> Result<OwnedFd> {
@@ -55,7 +55,7 @@ pub(super) fn discard(_descriptor: &OwnedFd, address: NonNull<u8>, range: Range<
 }
 
 /// Pages of 16 KiB are the largest that macOS gives.
-pub(super) fn coalesce(_address: NonNull<u8>, _len: usize) {}
+pub(super) fn coalesce(_mapping: &Mapping, _range: Range<u64>) {}
 
 /// Errors are ignored: what is not mapped now is when it is touched.
 pub(super) fn populate(address: NonNull<u8>, len: usize) {

@@ -18,14 +18,23 @@ use std::{
 
 use super::segment::Segment;
 use crate::{
-    Error, Mapping, NodeId, Region, Result, SharedObject, descriptor,
+    Error, Mapping, NodeId, Presence, Region, Result, SharedObject, descriptor,
     primitive::{AtomicU32, AtomicU64, Ordering},
 };
 
-/// Bytes of an announcement: region (4), zero (4), length (8); little-endian.
+/// Bytes of an announcement: region (4), zero (4), length (8); little-endian. The memory's descriptor
+/// is passed with it.
 const ANNOUNCEMENT_LEN: usize = 16;
 /// Regions that a peer may announce; more is a breach of the protocol.
 const REGIONS_MAX: u32 = 1024;
+
+/// Announced in the place of a region, without a descriptor, by a node that leaves.
+const GOODBYE: Region = Region(u32::MAX);
+
+/// States of a peer, in `presence`.
+const HERE: u32 = 0;
+const LEFT: u32 = 1;
+const DIED: u32 = 2;
 
 /// The nodes of the cluster, as this one sees them.
 #[derive(Debug)]
@@ -33,7 +42,7 @@ pub(super) struct Membership {
     node: NodeId,
     // By node; `None` for this one.
     sockets: Vec<Option<UnixStream>>,
-    lost: Vec<AtomicU32>,
+    presence: Vec<AtomicU32>,
     epoch: AtomicU64,
     announced: Mutex<HashMap<(NodeId, Region), SharedObject>>,
     changed: Condvar,
@@ -41,16 +50,20 @@ pub(super) struct Membership {
 
 impl Membership {
     pub(super) fn new(node: NodeId, sockets: Vec<Option<UnixStream>>) -> Self {
-        let lost = sockets.iter().map(|_| AtomicU32::new(0)).collect();
+        let presence = sockets.iter().map(|_| AtomicU32::new(HERE)).collect();
         let (announced, changed) = Default::default();
-        Self { node, sockets, lost, epoch: AtomicU64::new(1), announced, changed }
+        Self { node, sockets, presence, epoch: AtomicU64::new(1), announced, changed }
     }
 
-    /// Whether `peer` has died or left.
+    /// Whether `peer` is there.
     #[inline]
-    pub(super) fn is_lost(&self, peer: NodeId) -> bool {
-        // Acquire: pairs with the Release in `lose`; who sees the loss sees its epoch.
-        self.lost[peer.index()].load(Ordering::Acquire) != 0
+    pub(super) fn presence(&self, peer: NodeId) -> Presence {
+        // Acquire: pairs with the Release in `lose`; who sees the loss sees all that the peer did before.
+        match self.presence[peer.index()].load(Ordering::Acquire) {
+            HERE => Presence::Here,
+            LEFT => Presence::Left,
+            _ => Presence::Died,
+        }
     }
 
     /// Grows with every loss.
@@ -62,9 +75,7 @@ impl Membership {
 
     /// Tells every peer of `memory`, which is `region` here.
     pub(super) fn announce(&self, region: Region, memory: &Mapping) -> Result {
-        let mut frame = [0; ANNOUNCEMENT_LEN];
-        frame[..4].copy_from_slice(&region.0.to_le_bytes());
-        frame[8..].copy_from_slice(&(memory.len() as u64).to_le_bytes());
+        let frame = announcement(region, memory.len() as u64);
         for socket in self.sockets.iter().flatten() {
             match descriptor::send(socket, &frame, Some(memory.object().descriptor())) {
                 Ok(()) => {}
@@ -74,6 +85,14 @@ impl Membership {
             }
         }
         Ok(())
+    }
+
+    /// Tells every peer that this node leaves, and means to.
+    pub(super) fn say_goodbye(&self) {
+        for socket in self.sockets.iter().flatten() {
+            // A peer that cannot hear it has left before.
+            _ = descriptor::send(socket, &announcement(GOODBYE, 0), None);
+        }
     }
 
     /// Waits until `peer` has announced `region`, and takes its object.
@@ -89,7 +108,7 @@ impl Membership {
             if let Some(object) = announced.remove(&(peer, region)) {
                 return Ok(object);
             }
-            if self.is_lost(peer) {
+            if self.presence(peer) != Presence::Here {
                 return Err(Error::PeerLost { node: peer, epoch: self.epoch() });
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -109,29 +128,33 @@ impl Membership {
         self.announced.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Takes in what `peer` has sent; an error means that it is gone, or might as well be.
-    fn receive(&self, peer: NodeId, socket: &UnixStream) -> Result {
+    /// Takes in what `peer` has sent, and returns whether it stays; an error means that it died, or
+    /// might as well have.
+    fn receive(&self, peer: NodeId, socket: &UnixStream) -> Result<bool> {
         let mut frame = [0; ANNOUNCEMENT_LEN];
         let passed = descriptor::receive_exact(socket, &mut frame)
             .map_err(Error::os("receiving an announcement"))?;
         let (region, rest) = frame.split_at(4);
         let region = u32::from_le_bytes(region.try_into().expect("four bytes"));
         let len = u64::from_le_bytes(rest[4..].try_into().expect("eight bytes"));
+        if Region(region) == GOODBYE {
+            return Ok(false);
+        }
         let Some(descriptor) = passed.filter(|_| region < REGIONS_MAX) else {
             return Err(Error::protocol(format!("{peer} announced region {region} wrongly")));
         };
         let object = SharedObject::from_peer(descriptor, len)?;
         self.lock().insert((peer, Region(region)), object);
         self.changed.notify_all();
-        Ok(())
+        Ok(true)
     }
 
-    /// Takes `peer` for lost, and wakes all who may wait for it.
-    fn lose(&self, peer: NodeId, own: &Segment) {
-        // Release: pairs with the Acquire in `epoch`.
+    /// Takes `peer` for gone, and wakes all who may wait for it.
+    fn lose(&self, peer: NodeId, presence: u32, own: &Segment) {
+        // Release: pairs with the Acquire in `presence`.
+        self.presence[peer.index()].store(presence, Ordering::Release);
+        // Release: pairs with the Acquire in `epoch`; who sees the new epoch sees who is gone.
         self.epoch.fetch_add(1, Ordering::Release);
-        // Release: pairs with the Acquire in `is_lost`.
-        self.lost[peer.index()].store(1, Ordering::Release);
         // Held while notifying, so that a thread between its look and its wait is not missed.
         let announced = self.lock();
         self.changed.notify_all();
@@ -189,14 +212,25 @@ fn watch(membership: &Membership, own: &Segment, stopped: &UnixStream) {
         }
         let mut states = polled.iter();
         peers.retain(|&(peer, socket)| {
-            let quiet = states.next().is_none_or(|state| state.revents == 0);
-            let alive = quiet || membership.receive(peer, socket).is_ok();
-            if !alive {
-                membership.lose(peer, own);
+            if states.next().is_none_or(|state| state.revents == 0) {
+                return true;
             }
-            alive
+            let received = membership.receive(peer, socket);
+            match &received {
+                Ok(true) => {}
+                Ok(false) => membership.lose(peer, LEFT, own),
+                Err(_) => membership.lose(peer, DIED, own),
+            }
+            matches!(received, Ok(true))
         });
     }
+}
+
+fn announcement(region: Region, len: u64) -> [u8; ANNOUNCEMENT_LEN] {
+    let mut frame = [0; ANNOUNCEMENT_LEN];
+    frame[..4].copy_from_slice(&region.0.to_le_bytes());
+    frame[8..].copy_from_slice(&len.to_le_bytes());
+    frame
 }
 
 fn readable(socket: &UnixStream) -> libc::pollfd {

@@ -168,6 +168,7 @@ fn a_lost_node_wakes_who_waits_and_takes_no_message() {
         assert!(other.join().unwrap());
     });
     assert!(nodes[0].epoch() > epoch);
+    assert_eq!(nodes[0].presence(NodeId::new(1)), Presence::Left);
     let error = run(&nodes[0], message(&mut [1], 1)).unwrap_err();
     assert!(matches!(error, Error::PeerLost { .. }), "{error}");
     run(&nodes[0], message(&mut [1], 2)).unwrap();
