@@ -87,6 +87,17 @@ impl Division {
         Ok(())
     }
 
+    pub(crate) fn size(&self, offset: u64) -> Result<u64> {
+        let around = self.taken.range(..=offset / BLOCK_BYTES).next_back();
+        let asked = around.and_then(|(&first, taken)| match *taken {
+            Taken::Slab(ref slab) => slab.asked(offset),
+            Taken::Large { blocks, asked } => {
+                (offset == Span { first, blocks }.offset()).then_some(asked)
+            }
+        });
+        asked.ok_or(Error::NotAllocated { offset })
+    }
+
     pub(crate) fn grow(&mut self, capacity_blocks: u64) {
         if let Some(blocks @ 1..) = capacity_blocks.checked_sub(self.capacity_blocks) {
             self.free.give(Span { first: self.capacity_blocks, blocks });

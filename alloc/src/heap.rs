@@ -50,6 +50,15 @@ impl Heap {
         self.lock().allocate(layout)
     }
 
+    /// The size that was asked for by the allocation that starts at `offset`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAllocated`] if no live allocation starts there.
+    pub fn size(&self, offset: u64) -> Result<u64> {
+        self.lock().size(offset)
+    }
+
     /// Takes back the allocation that starts at `offset`.
     ///
     /// # Errors

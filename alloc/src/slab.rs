@@ -51,23 +51,32 @@ impl Slab {
         self.span.offset() + slot as u64 * self.class.slot_bytes()
     }
 
+    /// The size that was asked for the live slot that starts at `offset`; none if none does.
+    pub(crate) fn asked(&self, offset: u64) -> Option<u64> {
+        let slot = self.live_slot(offset)?;
+        Some(u64::from(self.asked[slot]))
+    }
+
     /// Frees the live slot that starts at `offset` and returns the size that was asked for; none if
     /// no live slot starts there.
     pub(crate) fn give(&mut self, offset: u64) -> Option<u64> {
+        let slot = self.live_slot(offset)?;
+        let word = slot / WORD_BITS;
+        self.free[word] |= 1 << (slot % WORD_BITS);
+        self.first_word = self.first_word.min(word);
+        self.live -= 1;
+        Some(u64::from(self.asked[slot]))
+    }
+
+    fn live_slot(&self, offset: u64) -> Option<usize> {
         let distance = offset.checked_sub(self.span.offset())?;
         if distance % self.class.slot_bytes() != 0 {
             return None;
         }
         let slot = usize::try_from(distance / self.class.slot_bytes()).ok()?;
-        let asked = *self.asked.get(slot)?;
-        let (word, bit) = (slot / WORD_BITS, 1 << (slot % WORD_BITS));
-        if self.free[word] & bit != 0 {
-            return None;
-        }
-        self.free[word] |= bit;
-        self.first_word = self.first_word.min(word);
-        self.live -= 1;
-        Some(u64::from(asked))
+        let is_live =
+            slot < self.slots() && self.free[slot / WORD_BITS] & 1 << (slot % WORD_BITS) == 0;
+        is_live.then_some(slot)
     }
 
     /// The blocks that it takes up.
@@ -133,9 +142,12 @@ mod tests {
         let live = slab.take(80);
         let past_the_last_slot = BLOCK_BYTES + 204 * 80;
         for offset in [0, live + 1, live + 80, past_the_last_slot, 2 * BLOCK_BYTES, u64::MAX] {
+            assert_eq!(slab.asked(offset), None, "{offset}");
             assert_eq!(slab.give(offset), None, "{offset}");
         }
+        assert_eq!(slab.asked(live), Some(80));
         assert_eq!(slab.give(live), Some(80));
+        assert_eq!(slab.asked(live), None);
         assert_eq!(slab.give(live), None);
         assert!(slab.is_empty());
     }

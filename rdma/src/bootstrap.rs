@@ -16,12 +16,14 @@ pub struct Meeting {
     pub(crate) nodes: u16,
     // By node; `None` for this one.
     pub(crate) sockets: Vec<Option<UnixStream>>,
+    // To the launcher, who is told of every node that this one loses.
+    pub(crate) lifeline: Option<UnixStream>,
 }
 
 impl Meeting {
     /// The meeting of a node with itself.
     pub fn alone() -> Self {
-        Self { node: NodeId::new(0), nodes: 1, sockets: vec![None] }
+        Self { node: NodeId::new(0), nodes: 1, sockets: vec![None], lifeline: None }
     }
 
     /// Which node this one is.

@@ -48,7 +48,7 @@ pub struct Shm {
     polled_epoch: AtomicU64,
     // Held while polling: completions are handed out by one thread at a time.
     polling: Mutex<()>,
-    _watch: Watch,
+    watch: Option<Watch>,
 }
 
 #[derive(Debug)]
@@ -74,7 +74,7 @@ struct Regions {
 impl Shm {
     /// Joins the nodes that have met, until `deadline` at most.
     pub fn connect(meeting: Meeting, deadline: Instant) -> Result<Self> {
-        let Meeting { node, nodes, sockets } = meeting;
+        let Meeting { node, nodes, sockets, lifeline } = meeting;
         for socket in sockets.iter().flatten() {
             let timeout = Some(ANNOUNCEMENT_TIMEOUT);
             socket.set_read_timeout(timeout).map_err(Error::os("setting a socket's timeout"))?;
@@ -82,7 +82,7 @@ impl Shm {
         }
         let memory = Arc::new(Mapping::new(Segment::len(nodes))?);
         let own = Arc::new(Segment::new(memory.clone(), nodes)?);
-        let membership = Arc::new(Membership::new(node, sockets));
+        let membership = Arc::new(Membership::new(node, sockets, lifeline));
         let watch = Watch::start(membership.clone(), own.clone())?;
         membership.announce(SEGMENT, &memory)?;
         let mut peers = Vec::new();
@@ -106,7 +106,7 @@ impl Shm {
             full_count: AtomicU32::new(0),
             polled_epoch: AtomicU64::new(1),
             polling: Mutex::default(),
-            _watch: watch,
+            watch: Some(watch),
         })
     }
 
@@ -358,6 +358,8 @@ impl Fabric for Shm {
 
 impl Drop for Shm {
     fn drop(&mut self) {
+        // First: who leaves after this node, perhaps because of it, is no loss to it.
+        drop(self.watch.take());
         self.membership.say_goodbye();
     }
 }

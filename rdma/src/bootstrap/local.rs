@@ -11,7 +11,7 @@ mod hello;
 use std::{
     env,
     ffi::OsString,
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, Read},
     os::{fd::AsFd, unix::net::UnixListener, unix::net::UnixStream},
     path::{Path, PathBuf},
     thread,
@@ -79,7 +79,7 @@ impl Rendezvous {
 
     /// Waits for every node, and gives each a socket to every other; `None` where `is_off` said that
     /// there will be no meeting. Strangers are told why they are refused, and do no harm.
-    pub fn serve(self, deadline: Instant, is_off: &dyn Fn() -> bool) -> Result<Option<()>> {
+    pub fn serve(self, deadline: Instant, is_off: &dyn Fn() -> bool) -> Result<Option<Lifelines>> {
         let start = Instant::now();
         let mut arrived: Vec<Option<UnixStream>> = (0..self.nodes).map(|_| None).collect();
         while let Some(missing) = arrived.iter().position(Option::is_none) {
@@ -97,7 +97,7 @@ impl Rendezvous {
             }
         }
         introduce(&arrived)?;
-        Ok(Some(()))
+        Ok(Some(Lifelines { sockets: arrived.into_iter().flatten().collect() }))
     }
 
     /// Lets the caller in, if it is a node of this job that is not there yet.
@@ -117,6 +117,25 @@ impl Rendezvous {
             Ok(place) => *place = hello::accept(&socket).is_ok().then_some(socket),
             Err(reason) => _ = hello::refuse(&socket, &reason),
         }
+    }
+}
+
+/// The launcher's sockets to the nodes, which say through them whom they have lost.
+#[derive(Debug)]
+pub struct Lifelines {
+    // By node.
+    sockets: Vec<UnixStream>,
+}
+
+impl Lifelines {
+    /// The nodes that `node` has lost so far. A node that failed without having lost another failed
+    /// by itself.
+    pub fn losses(&self, node: NodeId) -> Vec<NodeId> {
+        let Some(mut socket) = self.sockets.get(node.index()) else { return Vec::new() };
+        let mut bytes = [0; 2 * NODES_MAX as usize];
+        let read = socket.set_nonblocking(true).and_then(|()| socket.read(&mut bytes));
+        let (pairs, _) = bytes[..read.unwrap_or(0)].as_chunks::<2>();
+        pairs.iter().map(|pair| NodeId::new(u16::from_le_bytes(*pair))).collect()
     }
 }
 
@@ -211,7 +230,8 @@ pub fn join(invitation: &Invitation, deadline: Instant) -> Result<Meeting> {
         };
         *place = Some(passed.into());
     }
-    Ok(Meeting { node: invitation.node, nodes: invitation.nodes, sockets })
+    let (node, nodes) = (invitation.node, invitation.nodes);
+    Ok(Meeting { node, nodes, sockets, lifeline: Some(socket) })
 }
 
 /// A step of joining, which ends by a deadline and cleans up after a launcher that has gone.

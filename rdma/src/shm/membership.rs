@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashMap,
-    io,
+    io::{self, Write},
     os::{
         fd::{AsRawFd, OwnedFd},
         unix::net::UnixStream,
@@ -42,6 +42,8 @@ pub(super) struct Membership {
     node: NodeId,
     // By node; `None` for this one.
     sockets: Vec<Option<UnixStream>>,
+    // To the launcher.
+    lifeline: Option<UnixStream>,
     presence: Vec<AtomicU32>,
     epoch: AtomicU64,
     announced: Mutex<HashMap<(NodeId, Region), SharedObject>>,
@@ -49,10 +51,14 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    pub(super) fn new(node: NodeId, sockets: Vec<Option<UnixStream>>) -> Self {
+    pub(super) fn new(
+        node: NodeId,
+        sockets: Vec<Option<UnixStream>>,
+        lifeline: Option<UnixStream>,
+    ) -> Self {
         let presence = sockets.iter().map(|_| AtomicU32::new(HERE)).collect();
         let (announced, changed) = Default::default();
-        Self { node, sockets, presence, epoch: AtomicU64::new(1), announced, changed }
+        Self { node, sockets, lifeline, presence, epoch: AtomicU64::new(1), announced, changed }
     }
 
     /// Whether `peer` is there.
@@ -151,6 +157,11 @@ impl Membership {
 
     /// Takes `peer` for gone, and wakes all who may wait for it.
     fn lose(&self, peer: NodeId, presence: u32, own: &Segment) {
+        if let Some(mut lifeline) = self.lifeline.as_ref() {
+            // First, so that the launcher knows before this node can fail for it. A launcher that is
+            // gone need not be told.
+            _ = lifeline.write_all(&peer.number().to_le_bytes());
+        }
         // Release: pairs with the Acquire in `presence`.
         self.presence[peer.index()].store(presence, Ordering::Release);
         // Release: pairs with the Acquire in `epoch`; who sees the new epoch sees who is gone.

@@ -1,0 +1,156 @@
+//! The cluster, as one of its nodes sees it.
+
+use std::{
+    fmt,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Instant,
+};
+
+use pangea_alloc::Statistics;
+use pangea_rdma::NodeId;
+
+use crate::{
+    Config, Error, GlobalVec, Placement, Portable, Publish, Result, handle::Handle, join, naming,
+    progress::Shared,
+};
+
+/// A node's membership; left when the last clone, and the last handle of anything in it, is dropped.
+///
+/// Dropping it waits for nobody. End a program with a [`barrier`](Self::barrier) where others may
+/// still need this node's heap.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    member: Arc<Member>,
+}
+
+/// A node, and the thread that answers its peers.
+pub(crate) struct Member {
+    pub(crate) shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Cluster {
+    /// Joins the cluster that a launcher has invited this process to, and returns when all nodes have
+    /// joined; without a launcher, a cluster of one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] where a setting is out of its range, [`Error::TimedOut`] where a node does
+    /// not come, [`Error::PeerLost`] where one dies.
+    pub fn join(config: Config) -> Result<Self> {
+        let (shared, backlog) = join::join(config)?;
+        let shared = Arc::new(shared);
+        let thread = thread::Builder::new().name("pangea progress".to_owned()).spawn({
+            let shared = shared.clone();
+            move || shared.run(backlog)
+        });
+        let thread = Some(thread.map_err(Error::os("starting a thread"))?);
+        Ok(Self { member: Arc::new(Member { shared, thread }) })
+    }
+
+    /// This node.
+    pub fn node(&self) -> NodeId {
+        self.member.shared.node()
+    }
+
+    /// The number of nodes.
+    pub fn nodes(&self) -> u16 {
+        self.member.shared.fabric.nodes()
+    }
+
+    /// Allocates `len` elements, all zero.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`] where a heap has no room, [`Error::TooLarge`] where no address space
+    /// has, [`Error::PeerLost`] where the node is gone.
+    pub fn vec<T: Portable>(&self, len: usize, placement: Placement) -> Result<GlobalVec<T>> {
+        Ok(GlobalVec::new(Handle::allocate(&self.member, len, placement)?))
+    }
+
+    /// Makes `handle` known to all nodes under `name`; it stays so while the cluster lives, and so does
+    /// its memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NameTaken`] where something else has the name, [`Error::PeerLost`] where the node that
+    /// keeps it is gone.
+    pub fn publish(&self, name: &str, handle: &impl Publish) -> Result {
+        let was_published = handle.set_published(true);
+        let result = naming::publish(&self.member.shared, name, handle.to_wire());
+        if let Err(Error::NameTaken { .. }) = result {
+            // Nobody has heard of it.
+            handle.set_published(was_published);
+        }
+        result
+    }
+
+    /// What is published under `name`, once it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TimedOut`] where nothing is published in time, [`Error::TypeMismatch`] where it is of
+    /// another type, [`Error::PeerLost`] where the node that keeps the name is gone.
+    pub fn lookup<H: Publish>(&self, name: &str) -> Result<H> {
+        let wire = naming::look_up(&self.member.shared, name)?;
+        H::from_wire(&self.member, name, wire)
+    }
+
+    /// Waits until every node has called this as often as this one: what any of them wrote before is
+    /// seen by all of them after. One that failed can be tried again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PeerLost`] where a node is gone, [`Error::TimedOut`] where one does not come in time
+    /// ([`Config::timeout`]).
+    pub fn barrier(&self) -> Result {
+        self.barrier_until(Instant::now() + self.member.shared.config.timeout)
+    }
+
+    /// As [`barrier`](Self::barrier), with a deadline of its own.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn barrier_until(&self, deadline: Instant) -> Result {
+        let shared = &self.member.shared;
+        shared.barrier.wait(&*shared.fabric, deadline)
+    }
+
+    /// Whether `node` has died or left.
+    pub fn is_lost(&self, node: NodeId) -> bool {
+        self.member.shared.fabric.is_lost(node)
+    }
+
+    /// How this node reaches `node`, in words.
+    pub fn path(&self, node: NodeId) -> &'static str {
+        let capabilities = self.member.shared.fabric.capabilities(node);
+        match (node == self.node(), capabilities.mapped) {
+            (true, _) => "itself",
+            (false, true) => "shared memory",
+            (false, false) => "messages",
+        }
+    }
+
+    /// How this node's heap is used.
+    pub fn heap_statistics(&self) -> Statistics {
+        self.member.shared.heap.statistics()
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.shared.stop();
+        if let Some(thread) = self.thread.take() {
+            // It ends with the message that it is handling; a panic there was reported already.
+            _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.shared.node(), self.shared.fabric.nodes())
+    }
+}

@@ -1,0 +1,58 @@
+//! What may live in the global address space.
+
+/// Data that means the same on every node: no addresses, no handles, no padding.
+///
+/// Derive it for structs whose fields are all `Portable`; the derive checks that the layout is fixed
+/// (`repr(C)` or `repr(transparent)`) and without padding.
+///
+/// # Safety
+///
+/// Any bytes of the right size are a valid `Self` (a peer may have written them); none of its bytes
+/// is padding; copying the bytes copies the value.
+pub unsafe trait Portable: Copy + Send + Sync + 'static {}
+
+macro_rules! portable {
+    ($($type:ty),*) => {$(
+        // SAFETY: a number: every bit pattern is one, and it has no padding.
+        unsafe impl Portable for $type {}
+    )*};
+}
+
+portable!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64);
+
+// SAFETY: elements of an array follow each other without padding, and each is `Portable`.
+unsafe impl<T: Portable, const N: usize> Portable for [T; N] {}
+
+/// A 64-bit number, on which every fabric has atomic operations.
+///
+/// # Safety
+///
+/// The type has the size and the alignment of `u64`, and the two functions are inverses.
+pub unsafe trait Word: Portable {
+    /// The number as a word.
+    fn to_word(self) -> u64;
+    /// The word as a number.
+    fn from_word(word: u64) -> Self;
+}
+
+// SAFETY: it is `u64`.
+unsafe impl Word for u64 {
+    fn to_word(self) -> u64 {
+        self
+    }
+
+    fn from_word(word: u64) -> Self {
+        word
+    }
+}
+
+// SAFETY: it has the size and the alignment of `u64`, and casts keep all bits.
+unsafe impl Word for i64 {
+    fn to_word(self) -> u64 {
+        self.cast_unsigned()
+    }
+
+    fn from_word(word: u64) -> Self {
+        word.cast_signed()
+    }
+}

@@ -1,0 +1,265 @@
+//! A vector that every node can read and write, element by element or in bulk.
+
+use std::{
+    ops::RangeBounds,
+    ptr::NonNull,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use pangea_rdma::{copy_in, copy_out};
+
+use crate::{
+    Error, FrozenVec, GlobalPtr, Part, Portable, Publish, Result, Word,
+    cluster::Member,
+    element::{self, bytes_of, bytes_of_mut},
+    handle::{Handle, sealed::Wire},
+    wire::HandleWire,
+};
+
+/// A vector in the heap of one node, or some of it in everybody's.
+///
+/// Every access is checked, one-sided and may race with any other: an element of 1, 2, 4 or 8 bytes
+/// that is aligned to its size is never torn, a larger one may be. Dropped before it is
+/// [published](crate::Cluster::publish), its memory is freed; afterwards it stays.
+///
+/// Its elements are never borrowed, as others may write them at any time:
+///
+/// ```compile_fail
+/// # use pangea::{Cluster, Config, Placement};
+/// # let cluster = Cluster::join(Config::from_env()?)?;
+/// let vec = cluster.vec::<u64>(8, Placement::Here)?;
+/// let first: &u64 = &vec[0];
+/// # Ok::<(), pangea::Error>(())
+/// ```
+///
+/// and only what means the same on every node can be an element:
+///
+/// ```compile_fail
+/// # use pangea::{Cluster, Config, Placement};
+/// # let cluster = Cluster::join(Config::from_env()?)?;
+/// let vec = cluster.vec::<&'static str>(8, Placement::Here)?;
+/// # Ok::<(), pangea::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct GlobalVec<T> {
+    handle: Handle<T>,
+}
+
+impl<T: Portable> GlobalVec<T> {
+    pub(crate) fn new(handle: Handle<T>) -> Self {
+        Self { handle }
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.handle.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where the elements live, in order.
+    pub fn parts(&self) -> &[Part] {
+        self.handle.parts()
+    }
+
+    /// Where an element lives.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfBounds`].
+    pub fn pointer(&self, index: usize) -> Result<GlobalPtr<T>> {
+        self.handle.pointer(index)
+    }
+
+    /// Reads an element.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfBounds`], [`Error::PeerLost`].
+    #[inline]
+    pub fn get(&self, index: usize) -> Result<T> {
+        let place = self.handle.element(index)?;
+        // SAFETY: `element` returns a place inside a window, mapped as long as the handle lives.
+        Ok(unsafe { element::load(place) })
+    }
+
+    /// Writes an element.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfBounds`], [`Error::PeerLost`].
+    #[inline]
+    pub fn put(&self, index: usize, value: T) -> Result {
+        let place = self.handle.element(index)?;
+        // SAFETY: `element` returns a place inside a window, mapped as long as the handle lives; no
+        // reference to an element exists (`slice_mut` borrows the vector exclusively).
+        unsafe { element::store(place, value) };
+        Ok(())
+    }
+
+    /// Reads the elements from `start` on into `target`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfBounds`], [`Error::PeerLost`]; some elements may have been read then.
+    pub fn get_slice(&self, start: usize, target: &mut [T]) -> Result {
+        let mut range = self.handle.resolve(start..start.saturating_add(target.len()))?;
+        let mut target = target;
+        while !range.is_empty() {
+            let (place, count) = self.handle.run(range.clone())?;
+            let (part, rest) = target.split_at_mut(count);
+            // SAFETY: `run` returns `count` elements inside a window, mapped as long as the handle
+            // lives; a local slice does not overlap them.
+            unsafe { copy_out(place.cast(), bytes_of_mut(part)) };
+            (target, range.start) = (rest, range.start + count);
+        }
+        Ok(())
+    }
+
+    /// Writes `source` to the elements from `start` on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfBounds`], [`Error::PeerLost`]; some elements may have been written then.
+    pub fn put_slice(&self, start: usize, source: &[T]) -> Result {
+        let mut range = self.handle.resolve(start..start.saturating_add(source.len()))?;
+        let mut source = source;
+        while !range.is_empty() {
+            let (place, count) = self.handle.run(range.clone())?;
+            let (part, rest) = source.split_at(count);
+            // SAFETY: `run` returns `count` elements inside a window, mapped as long as the handle
+            // lives; a local slice does not overlap them, and no reference to them exists.
+            unsafe { copy_in(bytes_of(part), place.cast()) };
+            (source, range.start) = (rest, range.start + count);
+        }
+        Ok(())
+    }
+
+    /// Borrows elements as a slice, to be filled in place, while nobody else knows of the vector.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Published`] where others may know of it, [`Error::NotContiguous`] where the elements
+    /// live on several nodes, [`Error::OutOfBounds`], [`Error::PeerLost`].
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<&mut [T]> {
+        if self.handle.allocation().is_published() {
+            return Err(Error::Published);
+        }
+        let place = contiguous(&self.handle, range)?;
+        // SAFETY: the elements are inside a window, mapped as long as the handle lives, aligned, and
+        // valid whatever their bytes (`Portable`). Nobody else accesses them while `self` is borrowed:
+        // the allocation is this handle's alone, as it was never published and `GlobalVec` is not
+        // `Clone`.
+        Ok(unsafe { &mut *place.as_ptr() })
+    }
+
+    /// Makes the vector immutable: from now on its elements are slices to every node.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Published`] where others may have handles that write: freeze first, then publish, or
+    /// see [`freeze_published`](Self::freeze_published).
+    pub fn freeze(self) -> Result<FrozenVec<T>> {
+        if self.handle.allocation().is_published() {
+            return Err(Error::Published);
+        }
+        Ok(FrozenVec::new(self.handle))
+    }
+
+    /// Makes the vector immutable, although others have handles of it.
+    ///
+    /// # Safety
+    ///
+    /// No node writes any element from now on, through whatever handle.
+    pub unsafe fn freeze_published(self) -> FrozenVec<T> {
+        FrozenVec::new(self.handle)
+    }
+}
+
+impl<T: Word> GlobalVec<T> {
+    /// Adds to an element, wrapping around, and returns the value before. Sequentially consistent.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfBounds`], [`Error::PeerLost`].
+    #[inline]
+    pub fn fetch_add(&self, index: usize, addend: T) -> Result<T> {
+        let word = self.word(index)?;
+        // SeqCst: atomics of all words have one order.
+        Ok(T::from_word(word.fetch_add(addend.to_word(), Ordering::SeqCst)))
+    }
+
+    /// Replaces an element and returns the value before. Sequentially consistent.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfBounds`], [`Error::PeerLost`].
+    #[inline]
+    pub fn swap(&self, index: usize, value: T) -> Result<T> {
+        // SeqCst: atomics of all words have one order.
+        Ok(T::from_word(self.word(index)?.swap(value.to_word(), Ordering::SeqCst)))
+    }
+
+    /// Replaces an element by `desired` if it is `expected`, and returns the value before, which tells
+    /// whether it was. Sequentially consistent.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfBounds`], [`Error::PeerLost`].
+    #[inline]
+    pub fn compare_exchange(&self, index: usize, expected: T, desired: T) -> Result<T> {
+        let (expected, desired) = (expected.to_word(), desired.to_word());
+        let word = self.word(index)?;
+        // SeqCst: atomics of all words have one order.
+        let before = word.compare_exchange(expected, desired, Ordering::SeqCst, Ordering::SeqCst);
+        Ok(T::from_word(before.unwrap_or_else(|now| now)))
+    }
+
+    #[inline]
+    fn word(&self, index: usize) -> Result<&AtomicU64> {
+        let place = self.handle.element(index)?.cast::<AtomicU64>();
+        // SAFETY: `element` returns a place inside a window, mapped as long as the handle lives, with
+        // the size and alignment of `u64` (`Word`); no reference to an element exists (`slice_mut`
+        // borrows the vector exclusively), and others access it atomically or by foreign code.
+        Ok(unsafe { place.as_ref() })
+    }
+}
+
+/// The place of elements that all live on one node.
+pub(crate) fn contiguous<T: Portable>(
+    handle: &Handle<T>,
+    range: impl RangeBounds<usize>,
+) -> Result<NonNull<[T]>> {
+    let range = handle.resolve(range)?;
+    let (place, count) = handle.run(range.clone())?;
+    if count < range.len() {
+        let (start, part_end) = (range.start, range.start + count);
+        return Err(Error::NotContiguous { start, part_end });
+    }
+    Ok(NonNull::slice_from_raw_parts(place, count))
+}
+
+impl<T: Portable> Publish for GlobalVec<T> {}
+
+impl<T: Portable> Wire for GlobalVec<T> {
+    fn set_published(&self, is_published: bool) -> bool {
+        self.handle.allocation().set_published(is_published)
+    }
+
+    #[expect(private_interfaces, reason = "a sealed trait is not to be called")]
+    fn to_wire(&self) -> HandleWire {
+        self.handle.to_wire(false)
+    }
+
+    #[expect(private_interfaces, reason = "a sealed trait is not to be called")]
+    fn from_wire(member: &Arc<Member>, name: &str, wire: HandleWire) -> Result<Self> {
+        Ok(Self::new(Handle::from_wire(member, name, false, wire)?))
+    }
+}

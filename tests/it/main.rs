@@ -1,0 +1,6 @@
+//! Tests that need several nodes, each a process.
+
+mod example;
+mod failure;
+mod job;
+mod memory;
