@@ -35,7 +35,8 @@ pub(crate) struct Shared {
     pub(crate) heap: Heap,
     pub(crate) barrier: Barrier,
     pub(crate) names: Names,
-    /// Grows when a node is lost: while it is zero, nobody need be asked about.
+    /// The epoch of the last loss, once all messages from before it are taken in: while it is zero,
+    /// nobody need be asked about.
     pub(crate) losses: Arc<AtomicU64>,
     pub(crate) outbox: Outbox,
     tickets: Tickets,
@@ -94,7 +95,16 @@ impl Shared {
         } else {
             self.send(node, &message)?;
         }
-        self.tickets.wait(ticket, deadline, waiting_for, &|| self.check_present(node))
+        self.tickets.wait(ticket, deadline, waiting_for, &|| self.check_answerable(node))
+    }
+
+    /// The loss of `node`, as an error, once all that it sent before has been taken in.
+    fn check_answerable(&self, node: NodeId) -> Result {
+        // Acquire: pairs with the Release in `run`.
+        if self.losses.load(Ordering::Acquire) < self.fabric.epoch() {
+            return Ok(());
+        }
+        self.check_present(node)
     }
 
     /// Answers the request of `node` that has `ticket`.
@@ -147,9 +157,11 @@ impl Shared {
         for (source, message) in backlog {
             self.handle(source, message);
         }
-        let mut epoch = 1;
+        let mut known_epoch = 1;
         // Acquire: pairs with the Release in `stop`.
         while !self.is_stopping.load(Ordering::Acquire) {
+            // Read before the messages: those that a node sent before it was lost are among them.
+            let epoch = self.fabric.epoch();
             let mut messages = Vec::new();
             // A peer that breaks the protocol is not listened to; its requests will time out.
             _ = receive(&*self.fabric, &self.outbox, &mut |source, message| {
@@ -158,10 +170,10 @@ impl Shared {
             for (source, message) in messages {
                 self.handle(source, message);
             }
-            if self.fabric.epoch() != epoch {
-                epoch = self.fabric.epoch();
-                // Relaxed: who sees it asks the fabric, which orders what must be ordered.
-                self.losses.store(epoch, Ordering::Relaxed);
+            if epoch != known_epoch {
+                known_epoch = epoch;
+                // Release: pairs with the Acquire in `check_answerable`; who sees it sees the answers.
+                self.losses.store(epoch, Ordering::Release);
                 self.tickets.look_again();
             }
             self.outbox.flush(&*self.fabric);

@@ -12,6 +12,7 @@ mod segment;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError},
+    thread,
     time::Instant,
 };
 
@@ -360,7 +361,10 @@ impl Drop for Shm {
     fn drop(&mut self) {
         // First: who leaves after this node, perhaps because of it, is no loss to it.
         drop(self.watch.take());
-        self.membership.say_goodbye();
+        // A node that panics dies: it has not done what the others count on.
+        if !thread::panicking() {
+            self.membership.say_goodbye();
+        }
     }
 }
 

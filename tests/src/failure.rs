@@ -51,8 +51,8 @@ pub(crate) fn die_with_data(cluster: &Cluster) -> Result {
         die();
     }
     let ending = wait_in_vain(cluster);
-    assert!(matches!(lost.slice(..), Err(Error::PeerLost { .. })));
     assert!(cluster.is_lost(pangea::NodeId::new(FAILING)));
+    assert!(matches!(lost.slice(..), Err(Error::PeerLost { .. })));
     let error = cluster.vec::<u8>(1, Placement::On(pangea::NodeId::new(FAILING))).unwrap_err();
     assert!(matches!(error, Error::PeerLost { .. }), "{error}");
     if cluster.node().number() == 0 {

@@ -28,7 +28,8 @@ const ANNOUNCEMENT_LEN: usize = 16;
 /// Regions that a peer may announce; more is a breach of the protocol.
 const REGIONS_MAX: u32 = 1024;
 
-/// Announced in the place of a region, without a descriptor, by a node that leaves.
+/// Announced in the place of a region, without a descriptor, by a node that leaves; in the place of the
+/// length, one more than the number of the node that died, if one did.
 const GOODBYE: Region = Region(u32::MAX);
 
 /// States of a peer, in `presence`.
@@ -95,9 +96,12 @@ impl Membership {
 
     /// Tells every peer that this node leaves, and means to.
     pub(super) fn say_goodbye(&self) {
+        let mut nodes = NodeId::all(u16::MAX).take(self.presence.len());
+        let died = nodes.find(|&node| self.presence(node) == Presence::Died);
+        let died = died.map_or(0, |node| u64::from(node.number()) + 1);
         for socket in self.sockets.iter().flatten() {
             // A peer that cannot hear it has left before.
-            _ = descriptor::send(socket, &announcement(GOODBYE, 0), None);
+            _ = descriptor::send(socket, &announcement(GOODBYE, died), None);
         }
     }
 
@@ -134,9 +138,8 @@ impl Membership {
         self.announced.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Takes in what `peer` has sent, and returns whether it stays; an error means that it died, or
-    /// might as well have.
-    fn receive(&self, peer: NodeId, socket: &UnixStream) -> Result<bool> {
+    /// Takes in what `peer` has sent; an error means that it died, or might as well have.
+    fn receive(&self, peer: NodeId, socket: &UnixStream) -> Result<News> {
         let mut frame = [0; ANNOUNCEMENT_LEN];
         let passed = descriptor::receive_exact(socket, &mut frame)
             .map_err(Error::os("receiving an announcement"))?;
@@ -144,7 +147,8 @@ impl Membership {
         let region = u32::from_le_bytes(region.try_into().expect("four bytes"));
         let len = u64::from_le_bytes(rest[4..].try_into().expect("eight bytes"));
         if Region(region) == GOODBYE {
-            return Ok(false);
+            let died = len.checked_sub(1).and_then(|number| u16::try_from(number).ok());
+            return Ok(News::Goodbye { died: died.map(NodeId::new) });
         }
         let Some(descriptor) = passed.filter(|_| region < REGIONS_MAX) else {
             return Err(Error::protocol(format!("{peer} announced region {region} wrongly")));
@@ -152,11 +156,17 @@ impl Membership {
         let object = SharedObject::from_peer(descriptor, len)?;
         self.lock().insert((peer, Region(region)), object);
         self.changed.notify_all();
-        Ok(true)
+        Ok(News::Region)
     }
 
-    /// Takes `peer` for gone, and wakes all who may wait for it.
+    /// Takes `peer` for gone, unless it was before, and wakes all who may wait for it.
     fn lose(&self, peer: NodeId, presence: u32, own: &Segment) {
+        if peer == self.node || peer.index() >= self.presence.len() {
+            return;
+        }
+        if self.presence(peer) != Presence::Here {
+            return;
+        }
         if let Some(mut lifeline) = self.lifeline.as_ref() {
             // First, so that the launcher knows before this node can fail for it. A launcher that is
             // gone need not be told.
@@ -173,6 +183,12 @@ impl Membership {
         own.messages().ring();
         own.signals().ring();
     }
+}
+
+/// What a peer has told.
+enum News {
+    Region,
+    Goodbye { died: Option<NodeId> },
 }
 
 /// The thread that watches the peers of a node; ends when dropped.
@@ -226,13 +242,16 @@ fn watch(membership: &Membership, own: &Segment, stopped: &UnixStream) {
             if states.next().is_none_or(|state| state.revents == 0) {
                 return true;
             }
-            let received = membership.receive(peer, socket);
-            match &received {
-                Ok(true) => {}
-                Ok(false) => membership.lose(peer, LEFT, own),
+            match membership.receive(peer, socket) {
+                Ok(News::Region) => return true,
+                Ok(News::Goodbye { died }) => {
+                    // First, so that who waits hears of the cause before its consequence.
+                    died.into_iter().for_each(|node| membership.lose(node, DIED, own));
+                    membership.lose(peer, LEFT, own);
+                }
                 Err(_) => membership.lose(peer, DIED, own),
             }
-            matches!(received, Ok(true))
+            false
         });
     }
 }
