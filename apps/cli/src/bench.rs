@@ -1,0 +1,120 @@
+//! `pangea bench`: figures beside their bounds.
+//!
+//! Each group is a job of its own, started from here; its node 0 hands its figures back as JSON.
+
+use std::{
+    env,
+    io::{BufRead, BufReader},
+    process::{ExitCode, Stdio},
+};
+
+use pangea::{NodeId, launch::Job};
+use pangea_benches::{Figure, GROUPS, Group};
+
+use crate::{
+    args::Bench,
+    failure::{Failure, Result},
+    job::{again, forward_signals, report},
+};
+
+/// Names the group that a node is to measure.
+const GROUP: &str = "PANGEA_BENCH_GROUP";
+
+pub(crate) fn run(args: Bench) -> Result {
+    if let Ok(name) = env::var(GROUP) {
+        return measure(&name);
+    }
+    let groups = choose(&args.names)?;
+    if args.list {
+        list(&groups);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.json {
+        println!(
+            "{:<28} {:>10} {:>10} {:>7} {:>10} {:>10}",
+            "figure", "value", "bound", "ratio", "p50", "p99"
+        );
+    }
+    for group in groups {
+        let (figures, code) = run_group(group, args.nodes)?;
+        if code != ExitCode::SUCCESS {
+            return Ok(code);
+        }
+        let wanted = |figure: &&Figure| is_wanted(&args.names, group, &figure.name);
+        for figure in figures.iter().filter(wanted) {
+            print(figure, args.json)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A node's part.
+fn measure(name: &str) -> Result {
+    let group = GROUPS.iter().find(|group| group.name == name);
+    let group = group.ok_or_else(|| Failure::usage(format!("{GROUP}: there is no '{name}'")))?;
+    for figure in (group.run)()? {
+        print(&figure, true)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The groups that have a figure of one of `names`; all, for none.
+fn choose(names: &[String]) -> Result<Vec<&'static Group>> {
+    let has = |group: &Group, name: &String| {
+        *name == group.name || group.figures.iter().any(|(figure, _)| figure == name)
+    };
+    if let Some(unknown) = names.iter().find(|name| !GROUPS.iter().any(|group| has(group, name))) {
+        let known: Vec<_> = GROUPS.iter().map(|group| group.name).collect();
+        let known = known.join(", ");
+        return Err(Failure::usage(format!("there is no '{unknown}' to measure; try {known}")));
+    }
+    let is_chosen = |group: &&Group| names.is_empty() || names.iter().any(|name| has(group, name));
+    Ok(GROUPS.iter().filter(is_chosen).collect())
+}
+
+fn is_wanted(names: &[String], group: &Group, figure: &str) -> bool {
+    names.is_empty() || names.iter().any(|name| name == group.name || name == figure)
+}
+
+fn list(groups: &[&Group]) {
+    for group in groups {
+        for (name, what) in group.figures {
+            println!("{name:<28} {what}");
+        }
+    }
+}
+
+fn run_group(group: &Group, nodes: u16) -> Result<(Vec<Figure>, ExitCode)> {
+    let mut commands = Vec::new();
+    for node in 0..nodes {
+        let mut command = again()?;
+        command.env(GROUP, group.name).stdin(Stdio::null());
+        if node == 0 {
+            command.stdout(Stdio::piped());
+        }
+        commands.push(command);
+    }
+    let mut job = Job::start(commands)?;
+    forward_signals(&job)?;
+    let stdout = job.child(NodeId::new(0)).and_then(|child| child.stdout.take());
+    let lines = stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
+    let mut figures = Vec::new();
+    for line in lines.map_while(std::result::Result::ok) {
+        let figure = serde_json::from_str(&line);
+        figures.push(
+            figure.map_err(|error| Failure::usage(format!("a node printed {line}: {error}")))?,
+        );
+    }
+    Ok((figures, report(job.wait())))
+}
+
+fn print(figure: &Figure, json: bool) -> Result<()> {
+    if json {
+        let line = serde_json::to_string(figure);
+        println!("{}", line.map_err(|error| Failure::usage(error.to_string()))?);
+        return Ok(());
+    }
+    let Figure { name, value, unit, bound, ratio, p50, p99, .. } = figure;
+    println!("{name:<28} {value:>10.2} {bound:>10.2} {ratio:>7.3} {p50:>10.2} {p99:>10.2} {unit}");
+    Ok(())
+}

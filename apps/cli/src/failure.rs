@@ -1,0 +1,45 @@
+//! How a command fails: a line for the user, and an exit code.
+
+use std::{error::Error, fmt::Write, process::ExitCode};
+
+/// The result of a command.
+pub(crate) type Result<T = ExitCode> = std::result::Result<T, Failure>;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl Failure {
+    /// A mistake in what was typed, or in the environment.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: 2 }
+    }
+
+    /// Prints the line; gives the exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        eprintln!("error: {}", self.message);
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<pangea::Error> for Failure {
+    fn from(error: pangea::Error) -> Self {
+        let code = if matches!(error, pangea::Error::Config { .. }) { 2 } else { 1 };
+        Self { message: chain(&error), code }
+    }
+}
+
+/// The message of an error and of what caused it.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        // Writing to a string cannot fail.
+        _ = write!(message, ": {cause}");
+        source = cause.source();
+    }
+    message
+}

@@ -1,0 +1,66 @@
+//! Starting this very program as the nodes of a job.
+
+use std::{
+    env,
+    process::{Command, ExitCode, Stdio},
+    thread,
+};
+
+use pangea::launch::{Ending, Event, Job};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+};
+
+use crate::failure::{Failure, Result};
+
+/// Whether this process is already a node of a job.
+pub(crate) fn is_node() -> bool {
+    env::var_os("PANGEA_RENDEZVOUS").is_some()
+}
+
+/// A command that starts this program again with the same arguments.
+pub(crate) fn again() -> Result<Command> {
+    let program = env::current_exe()
+        .map_err(|error| Failure::usage(format!("cannot find this program: {error}")))?;
+    let mut command = Command::new(program);
+    command.args(env::args_os().skip(1));
+    Ok(command)
+}
+
+/// Starts this program with the same arguments as `nodes` nodes, and waits until they have ended.
+/// Node 0 has the terminal.
+pub(crate) fn run_again(nodes: u16) -> Result {
+    let mut commands = Vec::new();
+    for node in 0..nodes {
+        let mut command = again()?;
+        if node != 0 {
+            command.stdin(Stdio::null());
+        }
+        commands.push(command);
+    }
+    let job = Job::start(commands)?;
+    forward_signals(&job)?;
+    Ok(report(job.wait()))
+}
+
+/// Passes Ctrl-C and requests to end on to the nodes.
+pub(crate) fn forward_signals(job: &Job) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
+    let events = job.sender();
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            // A job that has ended needs no signal.
+            _ = events.send(Event::Signal(signal));
+        }
+    });
+    Ok(())
+}
+
+/// Says which node failed first; gives its code.
+pub(crate) fn report(failed: Option<Ending>) -> ExitCode {
+    let Some(ending) = failed else { return ExitCode::SUCCESS };
+    eprintln!("pangea: {} failed: {}", ending.node, ending.status);
+    ExitCode::from(ending.code())
+}
