@@ -1,5 +1,7 @@
 //! Allocating and freeing in a heap, beside the same in the system's allocator.
 
+#![allow(missing_docs, reason = "criterion makes a public function")]
+
 use std::{
     alloc::{alloc, dealloc},
     hint::black_box,

@@ -52,7 +52,7 @@ pub(crate) fn run() -> Result<Vec<Figure>> {
         node if node == first => mine,
         _ => Arc::new(fabric.object(first, region, deadline)?.map()?),
     };
-    let pair = Pair { fabric, page };
+    let pair = Pair { fabric, page, deadline };
     match pair.fabric.node().number() {
         0 => Ok(vec![pair.awake(true)?, pair.asleep(true)?]),
         1 => {
@@ -68,6 +68,7 @@ pub(crate) fn run() -> Result<Vec<Figure>> {
 struct Pair {
     fabric: Shm,
     page: Arc<Mapping>,
+    deadline: Instant,
 }
 
 impl Pair {
@@ -141,14 +142,13 @@ impl Pair {
     }
 
     fn receive(&self) {
-        let deadline = Instant::now() + PATIENCE;
         let mut has_come = false;
-        while !has_come && Instant::now() < deadline {
-            self.fabric.wait(deadline);
+        loop {
             let polled = self.fabric.poll(&mut |completion| {
                 has_come |= matches!(completion, Completion::Message { .. });
             });
-            if polled.is_err() {
+            // A job whose other node dies is ended by its launcher.
+            if has_come || polled.is_err() || !self.fabric.wait(self.deadline) {
                 return;
             }
         }

@@ -12,7 +12,7 @@ use pangea_rdma::NodeId;
 
 use crate::{
     Config, Error, GlobalVec, Placement, Portable, Publish, Result, handle::Handle, join, naming,
-    progress::Shared,
+    progress::Shared, sync::Deadline,
 };
 
 /// A node's membership; left when the last clone, and the last handle of anything in it, is dropped.
@@ -105,7 +105,8 @@ impl Cluster {
     /// [`Error::PeerLost`] where a node is gone, [`Error::TimedOut`] where one does not come in time
     /// ([`Config::timeout`]).
     pub fn barrier(&self) -> Result {
-        self.barrier_until(Instant::now() + self.member.shared.config.timeout)
+        let shared = &self.member.shared;
+        shared.barrier.wait(&*shared.fabric, Deadline::After(shared.config.timeout))
     }
 
     /// As [`barrier`](Self::barrier), with a deadline of its own.
@@ -115,7 +116,7 @@ impl Cluster {
     /// As there.
     pub fn barrier_until(&self, deadline: Instant) -> Result {
         let shared = &self.member.shared;
-        shared.barrier.wait(&*shared.fabric, deadline)
+        shared.barrier.wait(&*shared.fabric, Deadline::At(deadline))
     }
 
     /// Whether `node` has died or left.

@@ -14,7 +14,7 @@ use crate::{
     Config, Error, Result,
     address_space::{AddressSpace, CANDIDATES, Span},
     progress::{Outbox, Parts, Shared, receive},
-    sync::{self, Barrier},
+    sync::{self, Barrier, Deadline},
     wire::{self, Message},
 };
 
@@ -44,7 +44,7 @@ pub(crate) fn join(config: Config) -> Result<(Shared, VecDeque<(NodeId, Message)
     let page = Arc::new(Mapping::new(sync::PAGE_LEN)?);
     let pages = newcomer.share(page, |_, object| Ok(Arc::new(object.map()?)))?;
     let barrier = Barrier::new(pages);
-    barrier.wait(&fabric, deadline)?;
+    barrier.wait(&fabric, Deadline::At(deadline))?;
     let Newcomer { outbox, inbox, .. } = newcomer;
     let parts = Parts { fabric: Box::new(fabric), config, space, heap, barrier, outbox };
     Ok((Shared::new(parts), inbox))

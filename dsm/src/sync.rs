@@ -6,7 +6,7 @@
 use std::{
     hint::spin_loop,
     sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use pangea_rdma::{Fabric, Mapping, NodeId, Presence};
@@ -19,6 +19,23 @@ const ROUND_BYTES: u64 = 128;
 pub(crate) const PAGE_LEN: usize = 16 * 128;
 /// Looks at a word before the other node is told to wake, if it sleeps.
 const LOOKS: u32 = 64;
+
+/// When a wait gives up. To read the clock takes as long as a barrier, so that it is read only where
+/// there is a wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Deadline {
+    At(Instant),
+    After(Duration),
+}
+
+impl Deadline {
+    fn instant(self) -> Instant {
+        match self {
+            Self::At(instant) => instant,
+            Self::After(time) => Instant::now() + time,
+        }
+    }
+}
 
 /// A node's part in the barriers of its cluster.
 #[derive(Debug)]
@@ -37,7 +54,7 @@ impl Barrier {
     /// Waits until every node has come here as often as this one.
     ///
     /// One that has failed can be tried again: it goes on where it was.
-    pub(crate) fn wait(&self, fabric: &dyn Fabric, deadline: Instant) -> Result {
+    pub(crate) fn wait(&self, fabric: &dyn Fabric, deadline: Deadline) -> Result {
         let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
         let number = *passed + 1;
         let nodes = u32::from(fabric.nodes());
@@ -54,9 +71,8 @@ impl Barrier {
         fabric: &dyn Fabric,
         round: u32,
         number: u64,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result {
-        let start = Instant::now();
         let (nodes, node) = (u32::from(fabric.nodes()), u32::from(fabric.node().number()));
         let step = 1 << round;
         let peer = |number: u32| NodeId::new(u16::try_from(number % nodes).expect("a node"));
@@ -68,20 +84,22 @@ impl Barrier {
             word.has_heard(number)
         });
         fabric.ring(to);
-        let mut lost = None;
-        let has_come = told_at_once
-            || fabric.wait_until(deadline, &mut || {
-                if word.has_heard(number) {
-                    return true;
-                }
-                lost = lost_node(fabric, from);
-                lost.is_some()
-            });
+        if told_at_once {
+            return Ok(());
+        }
+        let (start, mut lost) = (Instant::now(), None);
+        fabric.wait_until(deadline.instant(), &mut || {
+            if word.has_heard(number) {
+                return true;
+            }
+            lost = lost_node(fabric, from);
+            lost.is_some()
+        });
         // Looked at once more: what a node wrote before it was lost counts.
         if word.has_heard(number) {
             return Ok(());
         }
-        if let (true, Some(node)) = (has_come, lost) {
+        if let Some(node) = lost {
             return Err(Error::PeerLost { node, epoch: fabric.epoch() });
         }
         let waiting_for = format!("{from} to reach a barrier");

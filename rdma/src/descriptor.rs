@@ -7,6 +7,7 @@ use std::{
         unix::net::UnixStream,
     },
     ptr,
+    time::Duration,
 };
 
 /// Room for the control message that carries one descriptor, aligned as the kernel wants it.
@@ -83,6 +84,20 @@ pub(crate) fn receive_exact(socket: &UnixStream, buffer: &mut [u8]) -> io::Resul
         descriptor = descriptor.or(passed);
     }
     Ok(descriptor)
+}
+
+/// A socket to be waited for by [`await_input`].
+pub(crate) fn input(socket: &impl AsRawFd) -> libc::pollfd {
+    libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 }
+}
+
+/// Blocks until one of `sockets` has something to say, which its `revents` tell; `false` where the
+/// time is up, or a signal came between.
+pub(crate) fn await_input(sockets: &mut [libc::pollfd], timeout: Option<Duration>) -> bool {
+    let count = libc::nfds_t::try_from(sockets.len()).expect("a node has few peers");
+    let timeout = timeout.map_or(-1, |time| i32::try_from(time.as_millis()).unwrap_or(i32::MAX));
+    // SAFETY: `sockets` is `count` entries, which the kernel fills during the call.
+    unsafe { libc::poll(sockets.as_mut_ptr(), count, timeout) > 0 }
 }
 
 fn descriptor_of(message: &libc::msghdr) -> Option<OwnedFd> {

@@ -48,7 +48,7 @@ pub struct Shm {
     // The epoch of the last poll: a loss since then is news to who waits.
     polled_epoch: AtomicU64,
     // Held while polling: completions are handed out by one thread at a time.
-    polling: Mutex<()>,
+    polling: Mutex<Polling>,
     watch: Option<Watch>,
 }
 
@@ -64,6 +64,13 @@ struct Outgoing {
     producer: Producer,
     // The ring had no room for the last message.
     is_full: bool,
+}
+
+/// What a poll works with, kept so that it allocates nothing.
+#[derive(Debug)]
+struct Polling {
+    message: Box<[u8; MESSAGE_LEN_MAX]>,
+    done: Vec<(Token, Result<u64>)>,
 }
 
 #[derive(Debug)]
@@ -106,7 +113,10 @@ impl Shm {
             done_count: AtomicU32::new(0),
             full_count: AtomicU32::new(0),
             polled_epoch: AtomicU64::new(1),
-            polling: Mutex::default(),
+            polling: Mutex::new(Polling {
+                message: Box::new([0; MESSAGE_LEN_MAX]),
+                done: Vec::new(),
+            }),
             watch: Some(watch),
         })
     }
@@ -218,15 +228,14 @@ impl Shm {
     fn receive(
         &self,
         source: NodeId,
-        peer: &Peer,
+        buffer: &mut [u8],
         sink: &mut dyn FnMut(Completion<'_>),
     ) -> Result<usize> {
-        let ring = self.own.ring_from(source);
+        let (ring, peer) = (self.own.ring_from(source), &self.peers[source.index()]);
         let mut count = 0;
         while peer.incoming.is_ready(ring) {
-            let mut buffer = [0; MESSAGE_LEN_MAX];
             let before = peer.incoming.consumed();
-            let Some(len) = peer.incoming.pop(ring, &mut buffer)? else { break };
+            let Some(len) = peer.incoming.pop(ring, buffer)? else { break };
             if peer.incoming.frees_half(before) {
                 peer.segment.messages().ring();
             }
@@ -253,15 +262,17 @@ impl Shm {
         })
     }
 
-    fn take_done(&self) -> Vec<(Token, Result<u64>)> {
+    fn has_done(&self) -> bool {
         // Acquire: pairs with the Release in `post`.
-        if self.done_count.load(Ordering::Acquire) == 0 {
-            return Vec::new();
-        }
+        self.done_count.load(Ordering::Acquire) != 0
+    }
+
+    /// Swaps what is done for `empty`.
+    fn take_done(&self, empty: &mut Vec<(Token, Result<u64>)>) {
         let mut done = lock(&self.done);
         // Relaxed: written under the lock.
         self.done_count.store(0, Ordering::Relaxed);
-        std::mem::take(&mut *done)
+        std::mem::swap(&mut *done, empty);
     }
 }
 
@@ -310,20 +321,27 @@ impl Fabric for Shm {
     }
 
     fn poll(&self, sink: &mut dyn FnMut(Completion<'_>)) -> Result<usize> {
-        let _polling = match self.polling.try_lock() {
+        // Relaxed: only `wait` looks, and it may look once too often.
+        self.polled_epoch.store(self.epoch(), Ordering::Relaxed);
+        if !self.has_message() && !self.has_done() {
+            return Ok(0);
+        }
+        let mut polling = match self.polling.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(0),
         };
-        // Relaxed: only `wait` looks, and it may look once too often.
-        self.polled_epoch.store(self.epoch(), Ordering::Relaxed);
+        let Polling { message, done } = &mut *polling;
         let mut count = 0;
-        for (source, peer) in NodeId::all(u16::MAX).zip(&self.peers) {
-            count += self.receive(source, peer, sink)?;
+        for source in NodeId::all(self.nodes()) {
+            count += self.receive(source, &mut message[..], sink)?;
         }
-        for (token, result) in self.take_done() {
-            sink(Completion::Done { token, result });
-            count += 1;
+        if self.has_done() {
+            self.take_done(done);
+            for (token, result) in done.drain(..) {
+                sink(Completion::Done { token, result });
+                count += 1;
+            }
         }
         Ok(count)
     }
@@ -331,8 +349,7 @@ impl Fabric for Shm {
     fn wait(&self, deadline: Instant) -> bool {
         self.own.messages().wait(deadline, &mut || {
             self.has_message()
-                // Acquire: pairs with the Release in `post`.
-                || self.done_count.load(Ordering::Acquire) != 0
+                || self.has_done()
                 || self.has_room_again()
                 // Relaxed: see `poll`.
                 || self.epoch() != self.polled_epoch.load(Ordering::Relaxed)

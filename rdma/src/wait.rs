@@ -93,21 +93,20 @@ impl Doorbell {
 /// Looks at `ready` for as long as blocking would cost; where other threads need the only core,
 /// once.
 fn spin(deadline: Instant, ready: &mut dyn FnMut() -> bool) -> bool {
-    if ready() {
-        return true;
-    }
-    if cores() < 2 {
-        return false;
-    }
-    let end = deadline.min(Instant::now() + SPIN);
+    // The clock is read only after the first looks: what comes at once is not kept waiting by it.
+    let mut end = None;
     loop {
         for _ in 0..LOOKS_PER_CLOCK {
             if ready() {
                 return true;
             }
+            if cores() < 2 {
+                return false;
+            }
             spin_loop();
         }
-        if Instant::now() >= end {
+        let now = Instant::now();
+        if now >= *end.get_or_insert_with(|| deadline.min(now + SPIN)) {
             return false;
         }
     }

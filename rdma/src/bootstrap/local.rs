@@ -14,7 +14,6 @@ use std::{
     io::{self, ErrorKind, Read},
     os::{fd::AsFd, unix::net::UnixListener, unix::net::UnixStream},
     path::{Path, PathBuf},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -63,7 +62,6 @@ impl Rendezvous {
         let directory = Directory::new(&nonce)?;
         let listener = UnixListener::bind(directory.socket())
             .map_err(Error::os("making the socket where the nodes meet"))?;
-        listener.set_nonblocking(true).map_err(Error::os("setting a socket to not block"))?;
         Ok(Self { listener, directory, nonce, nodes })
     }
 
@@ -90,10 +88,9 @@ impl Rendezvous {
                 let waiting_for = format!("node {missing} to join the job");
                 return Err(Error::TimedOut { waiting_for, after: start.elapsed() });
             }
-            match self.listener.accept() {
-                Ok((socket, _)) => self.admit(socket, &mut arrived),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(TICK),
-                Err(error) => return Err(Error::os("accepting a node")(error)),
+            if descriptor::await_input(&mut [descriptor::input(&self.listener)], Some(TICK)) {
+                let (socket, _) = self.listener.accept().map_err(Error::os("accepting a node"))?;
+                self.admit(socket, &mut arrived);
             }
         }
         introduce(&arrived)?;
@@ -103,8 +100,7 @@ impl Rendezvous {
     /// Lets the caller in, if it is a node of this job that is not there yet.
     fn admit(&self, socket: UnixStream, arrived: &mut [Option<UnixStream>]) {
         let prepared = socket
-            .set_nonblocking(false)
-            .and_then(|()| socket.set_read_timeout(Some(HELLO_TIMEOUT)))
+            .set_read_timeout(Some(HELLO_TIMEOUT))
             .and_then(|()| socket.set_write_timeout(Some(HELLO_TIMEOUT)));
         let Ok(()) = prepared else { return };
         let Ok(hello) = Hello::receive(&socket) else { return };

@@ -7,10 +7,7 @@
 use std::{
     collections::HashMap,
     io::{self, Write},
-    os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::net::UnixStream,
-    },
+    os::{fd::OwnedFd, unix::net::UnixStream},
     sync::{Arc, Condvar, Mutex, MutexGuard},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -227,13 +224,12 @@ fn watch(membership: &Membership, own: &Segment, stopped: &UnixStream) {
         .filter_map(|(peer, socket)| Some((peer, socket.as_ref()?)))
         .collect();
     loop {
-        let mut polled: Vec<libc::pollfd> =
-            peers.iter().map(|(_, socket)| readable(socket)).collect();
-        polled.push(readable(stopped));
-        if !poll(&mut polled) {
+        let sockets = peers.iter().map(|(_, socket)| *socket).chain([stopped]);
+        let mut polled: Vec<libc::pollfd> = sockets.map(descriptor::input).collect();
+        if !descriptor::await_input(&mut polled, None) {
             continue;
         }
-        let (stop, polled) = polled.split_last().expect("one was pushed");
+        let (stop, polled) = polled.split_last().expect("`stopped` is one of them");
         if stop.revents != 0 {
             return;
         }
@@ -261,17 +257,6 @@ fn announcement(region: Region, len: u64) -> [u8; ANNOUNCEMENT_LEN] {
     frame[..4].copy_from_slice(&region.0.to_le_bytes());
     frame[8..].copy_from_slice(&len.to_le_bytes());
     frame
-}
-
-fn readable(socket: &UnixStream) -> libc::pollfd {
-    libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 }
-}
-
-/// Blocks until one of the sockets has something to say; `false` where a signal came between.
-fn poll(sockets: &mut [libc::pollfd]) -> bool {
-    let count = libc::nfds_t::try_from(sockets.len()).expect("a node has few peers");
-    // SAFETY: `sockets` is `count` entries, which the kernel fills during the call.
-    unsafe { libc::poll(sockets.as_mut_ptr(), count, -1) > 0 }
 }
 
 fn is_hang_up(error: &io::Error) -> bool {

@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     os::unix::fs::PermissionsExt,
+    thread,
 };
 
 use super::*;
