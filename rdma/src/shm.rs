@@ -40,7 +40,7 @@ pub struct Shm {
     peers: Vec<Peer>,
     membership: Arc<Membership>,
     regions: RwLock<Regions>,
-    done: Mutex<Vec<(Token, Result<u64>)>>,
+    done: Mutex<Vec<(Token, Ended)>>,
     // Entries of `done`, to look without its lock.
     done_count: AtomicU32,
     // Peers whose ring was full when something was last sent to them.
@@ -70,8 +70,12 @@ struct Outgoing {
 #[derive(Debug)]
 struct Polling {
     message: Box<[u8; MESSAGE_LEN_MAX]>,
-    done: Vec<(Token, Result<u64>)>,
+    done: Vec<(Token, Ended)>,
 }
+
+/// How a request ended. The error is boxed, as there is none: a success then fits two registers, and
+/// is not copied through memory on its way.
+type Ended = Result<u64, Box<Error>>;
 
 #[derive(Debug)]
 struct Regions {
@@ -137,26 +141,20 @@ impl Shm {
     /// # Safety
     ///
     /// As for [`Fabric::post`].
-    unsafe fn carry_out(&self, op: &Op) -> Option<Result<u64>> {
+    unsafe fn carry_out(&self, op: &Op) -> Option<Ended> {
         if let Op::Send { target, mut message } = *op {
             // SAFETY: the caller vouches for `message`.
-            return self.send(target, unsafe { message.as_mut() }).transpose();
+            return self.send(target, unsafe { message.as_mut() });
         }
         // SAFETY: passed on to the caller.
-        Some(unsafe { self.access(op) })
+        Some(unsafe { self.access(op) }.map_err(Box::new))
     }
 
-    fn send(&self, target: NodeId, message: &[u8]) -> Result<Option<u64>> {
-        let Some(peer) = self.peers.get(target.index()) else {
-            return Err(Error::protocol(format!("there is no {target} to send to")));
+    fn send(&self, target: NodeId, message: &[u8]) -> Option<Ended> {
+        let peer = self.peers.get(target.index()).filter(|_| !self.is_lost(target));
+        let Some(peer) = peer.filter(|_| message.len() <= MESSAGE_LEN_MAX) else {
+            return Some(Err(Box::new(self.refusal(target, message.len()))));
         };
-        if message.len() > MESSAGE_LEN_MAX {
-            let (len, capacity) = (message.len() as u64, MESSAGE_LEN_MAX as u64);
-            return Err(Error::OutOfBounds { offset: 0, len, capacity });
-        }
-        if self.is_lost(target) {
-            return Err(Error::PeerLost { node: target, epoch: self.epoch() });
-        }
         let ring = peer.segment.ring_from(self.node);
         let mut outgoing = lock(&peer.outgoing);
         let is_sent = outgoing.producer.push(ring, message);
@@ -168,7 +166,20 @@ impl Shm {
         if is_sent {
             peer.segment.messages().ring();
         }
-        Ok(is_sent.then_some(0))
+        is_sent.then_some(Ok(0))
+    }
+
+    /// Why a message of `len` bytes to `target` cannot be sent.
+    #[cold]
+    fn refusal(&self, target: NodeId, len: usize) -> Error {
+        if target.index() >= self.peers.len() {
+            return Error::protocol(format!("there is no {target} to send to"));
+        }
+        if len > MESSAGE_LEN_MAX {
+            let (len, capacity) = (len as u64, MESSAGE_LEN_MAX as u64);
+            return Error::OutOfBounds { offset: 0, len, capacity };
+        }
+        Error::PeerLost { node: target, epoch: self.epoch() }
     }
 
     fn count_full(&self, is_full: bool) {
@@ -268,7 +279,7 @@ impl Shm {
     }
 
     /// Swaps what is done for `empty`.
-    fn take_done(&self, empty: &mut Vec<(Token, Result<u64>)>) {
+    fn take_done(&self, empty: &mut Vec<(Token, Ended)>) {
         let mut done = lock(&self.done);
         // Relaxed: written under the lock.
         self.done_count.store(0, Ordering::Relaxed);
@@ -310,10 +321,10 @@ impl Fabric for Shm {
     unsafe fn post(&self, batch: &[Request]) -> Result<usize> {
         for (count, request) in batch.iter().enumerate() {
             // SAFETY: passed on to the caller.
-            let Some(result) = (unsafe { self.carry_out(&request.op) }) else {
+            let Some(ended) = (unsafe { self.carry_out(&request.op) }) else {
                 return Ok(count);
             };
-            lock(&self.done).push((request.token, result));
+            lock(&self.done).push((request.token, ended));
             // Release: pairs with the Acquire in `take_done`.
             self.done_count.fetch_add(1, Ordering::Release);
         }
@@ -338,8 +349,8 @@ impl Fabric for Shm {
         }
         if self.has_done() {
             self.take_done(done);
-            for (token, result) in done.drain(..) {
-                sink(Completion::Done { token, result });
+            for (token, ended) in done.drain(..) {
+                sink(Completion::Done { token, result: ended.map_err(|error| *error) });
                 count += 1;
             }
         }

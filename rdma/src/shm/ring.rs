@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Cells of a ring; a model has few, so that the ring is full soon.
-const CELL_COUNT: usize = if cfg!(loom) { 2 } else { 1024 };
+const CELL_COUNT: usize = if cfg!(loom) { 2 } else { 256 };
 const CELLS: u64 = CELL_COUNT as u64;
 
 /// Bytes of a message in one cell.
@@ -91,6 +91,7 @@ pub(super) struct Producer {
 
 impl Producer {
     /// Sends `message`; returns whether there was room.
+    #[inline]
     pub(super) fn push(&mut self, ring: &Ring, message: &[u8]) -> bool {
         assert!(message.len() <= MESSAGE_LEN_MAX, "a message fits a frame");
         let count = cells_of(message.len());
@@ -146,6 +147,7 @@ impl Consumer {
 
     /// Takes the next message; its length in `buffer`, or `None` where there is none. One thread at
     /// a time.
+    #[inline]
     pub(super) fn pop(&self, ring: &Ring, buffer: &mut [u8]) -> Result<Option<usize>> {
         // Relaxed: only this function writes it, one thread at a time.
         let tail = self.tail.load(Ordering::Relaxed);
@@ -202,10 +204,16 @@ fn store(cell: &Cell, bytes: &[u8]) {
 }
 
 fn load(cell: &Cell, bytes: &mut [u8]) {
-    for (chunk, word) in bytes.chunks_mut(8).zip(&cell.words) {
+    let mut words = cell.words.iter();
+    let (chunks, rest) = bytes.as_chunks_mut::<8>();
+    for (chunk, word) in chunks.iter_mut().zip(&mut words) {
         // Relaxed: ordered by the stamp.
-        let word = word.load(Ordering::Relaxed).to_le_bytes();
-        chunk.copy_from_slice(&word[..chunk.len()]);
+        *chunk = word.load(Ordering::Relaxed).to_le_bytes();
+    }
+    if let (false, Some(word)) = (rest.is_empty(), words.next()) {
+        // Relaxed: ordered by the stamp.
+        let last = word.load(Ordering::Relaxed).to_le_bytes();
+        rest.copy_from_slice(&last[..rest.len()]);
     }
 }
 
