@@ -11,6 +11,7 @@ pub(crate) struct Writer {
 }
 
 /// A value and its type's number.
+#[derive(Clone)]
 pub(crate) enum Typed<'a> {
     I32(i32),
     U32(u32),
