@@ -136,19 +136,25 @@ impl Sampler {
         let temperature = f64::from(self.sampling.temperature);
         self.weights.clear();
         self.weights.extend(self.candidates.iter().map(|c| c.weight(highest, temperature)));
-        let mut left = self.random.unit() * self.weights.iter().sum::<f64>();
-        let mut drawn = 0;
-        for (candidate, &weight) in self.candidates.iter().zip(&self.weights) {
-            if weight > 0.0 {
-                drawn = candidate.id;
-                left -= weight;
-            }
-            if left < 0.0 {
-                break;
-            }
-        }
-        drawn
+        let point = self.random.unit() * self.weights.iter().sum::<f64>();
+        let place = place_of(point, &self.weights);
+        self.candidates[place].id
     }
+}
+
+/// The place of the weight that covers `point` when they are laid end to end. A point beyond all of
+/// them, where rounding can put it, is covered by the last that is not 0.
+fn place_of(point: f64, weights: &[f64]) -> usize {
+    let mut end = 0.0;
+    let mut place = 0;
+    for (next, &weight) in weights.iter().enumerate().filter(|&(_, &weight)| weight > 0.0) {
+        place = next;
+        end += weight;
+        if point < end {
+            break;
+        }
+    }
+    place
 }
 
 impl Candidate {

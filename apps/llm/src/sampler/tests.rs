@@ -64,6 +64,28 @@ fn top_k_keeps_the_most_likely_and_of_equals_the_first() {
     assert_eq!(chosen(Sampling { top_k: 2, ..hot(0) }, &logits), [1, 3]);
     assert_eq!(chosen(Sampling { top_k: 3, ..hot(0) }, &logits), [1, 2, 3]);
     assert_eq!(chosen(Sampling { top_k: 99, ..hot(0) }, &logits), [0, 1, 2, 3, 4]);
+    assert_eq!(chosen(Sampling { top_k: 1, ..hot(0) }, &[-0.0, 0.0]), [0]);
+}
+
+#[test]
+fn top_k_chooses_as_if_the_others_were_not_there() {
+    let ranked: Vec<f32> = (0u8..50).map(|rank| f32::from(rank) * -0.1).collect();
+    // 29 has no factor in common with 101, so that this is an order of all ids.
+    let id_of = |rank: u32| (rank * 29 + 7) % 101;
+    let mut logits = vec![-100.0; 101];
+    (0..).zip(&ranked).for_each(|(rank, &logit)| logits[id_of(rank) as usize] = logit);
+    let mut few = sampler(hot(5));
+    let mut many = sampler(Sampling { top_k: ranked.len(), ..hot(5) });
+    for _ in 0..100 {
+        assert_eq!(many.sample(&logits).unwrap(), id_of(few.sample(&ranked).unwrap()));
+    }
+}
+
+#[test]
+fn a_point_on_the_edge_is_covered_by_a_weight_that_is_not_0() {
+    assert_eq!(place_of(0.0, &[0.0, 1.0, 2.0, 0.0]), 1);
+    assert_eq!(place_of(1.0, &[0.0, 1.0, 2.0, 0.0]), 2);
+    assert_eq!(place_of(3.0, &[0.0, 1.0, 2.0, 0.0]), 2);
 }
 
 #[test]
