@@ -135,10 +135,11 @@ pub(super) fn printed(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The bits of a float grow with it, but for the sign.
+/// The bits of a positive float grow with it, those of a negative one as it falls. Both zeros are
+/// positive here.
 fn priority(score: f32) -> u32 {
-    let bits = (score + 0.0).to_bits(); // adding makes -0 equal to 0
-    if score.is_sign_negative() && score != 0.0 { bits } else { !(bits | 1 << 31) }
+    let bits = score.to_bits();
+    if score < 0.0 { bits } else { !(bits | 1 << 31) }
 }
 
 #[cfg(test)]

@@ -92,6 +92,12 @@ fn bpe_merges_the_first_rule_first() {
 }
 
 #[test]
+fn of_two_rules_for_a_pair_the_first_holds() {
+    let tokenizer = bpe(|vocabulary| vocabulary.merges.as_mut().unwrap().push(b"t h"));
+    assert_eq!(tokenizer.encode(" the", Special::Text), [32, THE]);
+}
+
+#[test]
 fn bpe_takes_a_whole_word_where_the_pattern_says_so() {
     let tokenizer = bpe(|vocabulary| vocabulary.pre = Some("llama-bpe"));
     assert_eq!(tokenizer.encode(" the", Special::Text), [SPACE_THE]);
