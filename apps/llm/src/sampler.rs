@@ -75,17 +75,24 @@ impl Sampler {
             let reason = "there are none to choose from".into();
             return Err(Error::Argument { field: "logits", reason });
         }
-        let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let highest = max(logits);
         if self.sampling.temperature == 0.0 {
             let first = (0..).zip(logits).find(|&(_, &logit)| logit == highest);
             return Ok(first.map_or(0, |(id, _)| id));
         }
-        self.candidates.clear();
-        self.candidates.extend((0..).zip(logits).map(|(id, &logit)| Candidate::new(id, logit)));
+        self.consider(logits);
         self.keep_top_k();
         self.keep_top_p(highest);
         self.keep_min_p(highest);
         Ok(self.draw(highest))
+    }
+
+    /// Takes all tokens for candidates, but for those that are certainly not among the top-k.
+    fn consider(&mut self, logits: &[f32]) {
+        let floor = top_k_floor(logits, self.sampling.top_k);
+        let candidates = (0..).zip(logits).map(|(id, &logit)| Candidate::new(id, logit));
+        self.candidates.clear();
+        self.candidates.extend(candidates.filter(|candidate| candidate.logit >= floor));
     }
 
     fn keep_top_k(&mut self) {
@@ -140,6 +147,20 @@ impl Sampler {
         let place = place_of(point, &self.weights);
         self.candidates[place].id
     }
+}
+
+/// A number that at least `count` logits reach, so that the highest `count` do: the lowest of the
+/// maxima of as many stretches. Few others reach it, which leaves little to select from.
+fn top_k_floor(logits: &[f32], count: usize) -> f32 {
+    match logits.len().checked_div(count) {
+        None | Some(0) => f32::NEG_INFINITY,
+        Some(length) => logits.chunks_exact(length).map(max).fold(f32::INFINITY, f32::min),
+    }
+}
+
+/// The highest logit; NaN is none.
+fn max(logits: &[f32]) -> f32 {
+    logits.iter().copied().fold(f32::NEG_INFINITY, f32::max)
 }
 
 /// The place of the weight that covers `point` when they are laid end to end. A point beyond all of

@@ -171,6 +171,21 @@ fn no_logits_are_an_error() {
 
 proptest! {
     #[test]
+    fn top_k_is_the_beginning_of_the_sorted_tokens(
+        numbers in prop::collection::vec(-9i8..9, 1..99),
+        top_k in 1usize..99,
+        seed: u64,
+    ) {
+        let mut logits: Vec<f32> = numbers.iter().map(|&number| number.into()).collect();
+        logits[0] = f32::NAN;
+        let id = sampler(Sampling { temperature: 99.0, top_k, ..hot(seed) }).sample(&logits).unwrap();
+        let mut ranked: Vec<u32> = (0..).take(logits.len()).collect();
+        let number = |id: u32| logits[id as usize].max(f32::NEG_INFINITY);
+        ranked.sort_by(|&a, &b| number(b).total_cmp(&number(a)));
+        prop_assert!(ranked.iter().take(top_k).any(|&ranked| ranked == id));
+    }
+
+    #[test]
     fn any_logits_give_an_id_among_them(
         logits in prop::collection::vec(any::<f32>(), 1..700),
         temperature in 0f32..4.0,
