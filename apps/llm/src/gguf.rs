@@ -6,6 +6,7 @@
 
 mod cursor;
 mod file;
+mod from_value;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -18,8 +19,9 @@ use std::collections::BTreeMap;
 use self::cursor::Cursor;
 pub use self::{
     file::ModelFile,
+    from_value::{FromValue, Strings},
     tensor::Tensor,
-    value::{FromValue, Strings, Value},
+    value::Value,
 };
 use crate::{Error, Result};
 

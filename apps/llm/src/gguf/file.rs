@@ -3,18 +3,19 @@
 use std::{
     fs::{self, File},
     io,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
 use memmap2::{Mmap, UncheckedAdvice};
 
-use super::{Gguf, Tensor, malformed};
+use super::{Gguf, malformed};
 use crate::{Error, Result};
 
 /// A file that stays mapped, read-only, while this lives.
 ///
 /// Nobody may shorten the file in this time: a page beyond its end cannot be read, and the process
-/// is killed (SIGBUS). [`tensor_bytes`](Self::tensor_bytes) looks at the length again, which turns
+/// is killed (SIGBUS). [`bytes`](Self::bytes) looks at the length again, which turns
 /// a file that shrank after it was opened into an error; a file that shrinks between the look and
 /// the reading is not caught. Replacing it by renaming another over it is harmless.
 #[derive(Debug)]
@@ -64,22 +65,30 @@ impl ModelFile {
         Gguf::parse(&self.mapping)
     }
 
-    /// The elements of `tensor`, as the file has them.
-    pub fn tensor_bytes(&self, tensor: &Tensor<'_>) -> Result<&[u8]> {
+    /// The bytes in `range`, which is that of a tensor or of some of its rows.
+    ///
+    /// # Panics
+    ///
+    /// Where the range is not inside the file as it was opened; those of a tensor are.
+    pub fn bytes(&self, range: Range<usize>) -> Result<&[u8]> {
         self.expect_whole()?;
-        Ok(&self.mapping[tensor.range()])
+        Ok(&self.mapping[range])
     }
 
-    /// Gives the memory that holds `tensor`'s part of the file back, after it was read.
+    /// Gives the memory that holds this part of the file back, after it was read.
     ///
     /// Without this, a loader that copies tensors to where they shall live would end up with every
-    /// weight in memory twice. Reading the tensor again is possible, and reads the file again.
-    pub fn release(&self, tensor: &Tensor<'_>) {
-        let range = tensor.range();
+    /// weight in memory twice. Reading the range again is possible, and reads the file again.
+    ///
+    /// # Panics
+    ///
+    /// Where the range is not inside the file as it was opened.
+    pub fn release(&self, range: Range<usize>) {
+        let len = self.mapping[range.clone()].len();
         // SAFETY: the mapping is of a file and never written, so that a page which is dropped comes
         // back with the same bytes when it is next touched: no reader can tell.
         let advised = unsafe {
-            self.mapping.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, range.len())
+            self.mapping.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, len)
         };
         debug_assert!(advised.is_ok(), "the range is inside the mapping: {advised:?}");
     }

@@ -51,6 +51,17 @@ impl<'a> Tensor<'a> {
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
+
+    /// Where in the file some of the rows are.
+    ///
+    /// # Panics
+    ///
+    /// Where the tensor has no such rows.
+    pub fn row_range(&self, rows: Range<usize>) -> Range<usize> {
+        assert!(rows.start <= rows.end && rows.end <= self.rows(), "rows of the tensor");
+        let row_bytes = self.range.len() / self.rows();
+        self.range.start + rows.start * row_bytes..self.range.start + rows.end * row_bytes
+    }
 }
 
 /// A tensor as the file lists it, before anything is believed.

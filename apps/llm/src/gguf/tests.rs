@@ -231,11 +231,11 @@ fn a_file_is_read_from_disk_and_noticed_to_shrink() {
     let file = ModelFile::open(&path).expect("it is there");
     let gguf = file.parse().expect("sound");
     let tensor = gguf.tensor("one").expect("it is there");
-    assert_eq!(file.tensor_bytes(tensor).unwrap(), [7; 24]);
-    file.release(tensor);
-    assert_eq!(file.tensor_bytes(tensor).unwrap(), [7; 24]);
+    assert_eq!(file.bytes(tensor.range()).unwrap(), [7; 24]);
+    file.release(tensor.range());
+    assert_eq!(file.bytes(tensor.row_range(1..3)).unwrap(), [7; 16]);
     fs::File::options().write(true).open(&path).unwrap().set_len(100).unwrap();
-    let shrunk = file.tensor_bytes(tensor).unwrap_err().to_string();
+    let shrunk = file.bytes(tensor.range()).unwrap_err().to_string();
     fs::remove_file(&path).unwrap();
     assert!(shrunk.contains("shrank from") && shrunk.contains("to 100 bytes"), "{shrunk}");
 }

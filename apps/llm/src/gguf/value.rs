@@ -7,7 +7,7 @@ use crate::Result;
 
 /// The types a value, or an element of an array, may have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     U8,
     I8,
     U16,
@@ -127,24 +127,28 @@ impl<'a> Value<'a> {
         Ok(Self { kind, len: Some(len), bytes: cursor.since(start) })
     }
 
-    /// The number of elements, where this is an array.
-    pub fn array_len(&self) -> Option<usize> {
-        self.len
-    }
-
     /// The bytes of a value that is a single `kind`.
-    fn scalar(&self, kind: Kind) -> Option<&'a [u8]> {
+    pub(super) fn scalar(&self, kind: Kind) -> Option<&'a [u8]> {
         (self.kind == kind && self.len.is_none()).then_some(self.bytes)
     }
 
     /// The elements of an array of `kind`s of `N` bytes.
-    fn elements<const N: usize>(&self, kind: Kind) -> Option<impl Iterator<Item = [u8; N]>> {
+    pub(super) fn elements<const N: usize>(
+        &self,
+        kind: Kind,
+    ) -> Option<impl Iterator<Item = [u8; N]>> {
         self.len.filter(|_| self.kind == kind)?;
         Some(self.bytes.as_chunks().0.iter().copied())
     }
 
+    /// The number and the bytes of the strings of an array of them.
+    pub(super) fn strings(&self) -> Option<(usize, &'a [u8])> {
+        let len = self.len.filter(|_| self.kind == Kind::String)?;
+        Some((len, self.bytes))
+    }
+
     /// A single number that is whole, whatever its width.
-    fn integer(&self) -> Option<i128> {
+    pub(super) fn integer(&self) -> Option<i128> {
         if self.len.is_some() {
             return None;
         }
@@ -161,7 +165,7 @@ impl<'a> Value<'a> {
     }
 
     /// A single number with a fraction.
-    fn float(&self) -> Option<f64> {
+    pub(super) fn float(&self) -> Option<f64> {
         if let Some(bytes) = self.scalar(Kind::F32) {
             return Some(f32::from_le_bytes(bytes.try_into().ok()?).into());
         }
@@ -193,128 +197,5 @@ impl fmt::Display for Value<'_> {
 impl fmt::Debug for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-/// What a metadata value can be taken as.
-pub trait FromValue<'a>: Sized {
-    /// What is wanted, for messages.
-    const WANTED: &'static str;
-
-    /// `value` as a `Self`, where it has the right type and range.
-    fn from_value(value: &Value<'a>) -> Option<Self>;
-}
-
-impl FromValue<'_> for u64 {
-    const WANTED: &'static str = "a whole number, not negative";
-
-    fn from_value(value: &Value<'_>) -> Option<Self> {
-        value.integer()?.try_into().ok()
-    }
-}
-
-/// Only what the file calls a `u32`; where any width will do, ask for a `u64`.
-impl FromValue<'_> for u32 {
-    const WANTED: &'static str = "a u32";
-
-    fn from_value(value: &Value<'_>) -> Option<Self> {
-        value.scalar(Kind::U32)?.try_into().ok().map(Self::from_le_bytes)
-    }
-}
-
-impl FromValue<'_> for f32 {
-    const WANTED: &'static str = "a number (f32 or f64)";
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "an f64 is rounded to what is computed with"
-    )]
-    fn from_value(value: &Value<'_>) -> Option<Self> {
-        value.float().map(|number| number as Self)
-    }
-}
-
-impl FromValue<'_> for bool {
-    const WANTED: &'static str = "a bool";
-
-    fn from_value(value: &Value<'_>) -> Option<Self> {
-        value.scalar(Kind::Bool).map(|bytes| bytes == [1])
-    }
-}
-
-impl<'a> FromValue<'a> for &'a str {
-    const WANTED: &'static str = "a string of UTF-8";
-
-    fn from_value(value: &Value<'a>) -> Option<Self> {
-        str::from_utf8(value.scalar(Kind::String)?).ok()
-    }
-}
-
-impl FromValue<'_> for Vec<i32> {
-    const WANTED: &'static str = "an array of i32";
-
-    fn from_value(value: &Value<'_>) -> Option<Self> {
-        Some(value.elements(Kind::I32)?.map(i32::from_le_bytes).collect())
-    }
-}
-
-impl FromValue<'_> for Vec<f32> {
-    const WANTED: &'static str = "an array of f32 or f64";
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "an f64 is rounded to what is computed with"
-    )]
-    fn from_value(value: &Value<'_>) -> Option<Self> {
-        if let Some(elements) = value.elements(Kind::F32) {
-            return Some(elements.map(f32::from_le_bytes).collect());
-        }
-        Some(value.elements(Kind::F64)?.map(|bytes| f64::from_le_bytes(bytes) as f32).collect())
-    }
-}
-
-/// An array of strings, which need not be UTF-8.
-#[derive(Clone, Copy)]
-pub struct Strings<'a> {
-    len: usize,
-    bytes: &'a [u8],
-}
-
-impl<'a> Strings<'a> {
-    /// The number of strings.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The strings, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let mut rest = self.bytes;
-        std::iter::from_fn(move || {
-            let (len, tail) = rest.split_first_chunk()?;
-            let (string, tail) =
-                tail.split_at_checked(u64::from_le_bytes(*len).try_into().ok()?)?;
-            rest = tail;
-            Some(string)
-        })
-    }
-}
-
-impl fmt::Debug for Strings<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} strings", self.len)
-    }
-}
-
-impl<'a> FromValue<'a> for Strings<'a> {
-    const WANTED: &'static str = "an array of strings";
-
-    fn from_value(value: &Value<'a>) -> Option<Self> {
-        let len = value.len.filter(|_| value.kind == Kind::String)?;
-        Some(Self { len, bytes: value.bytes })
     }
 }
