@@ -149,6 +149,33 @@ impl Sampler {
     }
 }
 
+impl Candidate {
+    fn new(id: u32, logit: f32) -> Self {
+        // Adding 0 makes -0 equal to it.
+        Self { id, logit: if logit.is_nan() { f32::NEG_INFINITY } else { logit + 0.0 } }
+    }
+
+    /// The most likely first.
+    fn by_rank(&self, other: &Self) -> Ordering {
+        other.logit.total_cmp(&self.logit).then(self.id.cmp(&other.id))
+    }
+
+    /// The probability relative to that of a token with the `highest` logit.
+    fn weight(&self, highest: f32, temperature: f64) -> f64 {
+        if self.logit == highest {
+            return 1.0; // also of infinities, whose difference is no number
+        }
+        exp((f64::from(self.logit) - f64::from(highest)) / temperature)
+    }
+}
+
+fn check_share(field: &'static str, share: f32) -> Result<()> {
+    if (0.0..=1.0).contains(&share) {
+        return Ok(());
+    }
+    Err(Error::Argument { field, reason: format!("{share}, but it must be a number from 0 to 1") })
+}
+
 /// A number that at least `count` logits reach, so that the highest `count` do: the lowest of the
 /// maxima of as many stretches. Few others reach it, which leaves little to select from.
 fn top_k_floor(logits: &[f32], count: usize) -> f32 {
@@ -176,31 +203,4 @@ fn place_of(point: f64, weights: &[f64]) -> usize {
         }
     }
     place
-}
-
-impl Candidate {
-    fn new(id: u32, logit: f32) -> Self {
-        // Adding 0 makes -0 equal to it.
-        Self { id, logit: if logit.is_nan() { f32::NEG_INFINITY } else { logit + 0.0 } }
-    }
-
-    /// The most likely first.
-    fn by_rank(&self, other: &Self) -> Ordering {
-        other.logit.total_cmp(&self.logit).then(self.id.cmp(&other.id))
-    }
-
-    /// The probability relative to that of a token with the `highest` logit.
-    fn weight(&self, highest: f32, temperature: f64) -> f64 {
-        if self.logit == highest {
-            return 1.0; // also of infinities, whose difference is no number
-        }
-        exp((f64::from(self.logit) - f64::from(highest)) / temperature)
-    }
-}
-
-fn check_share(field: &'static str, share: f32) -> Result<()> {
-    if (0.0..=1.0).contains(&share) {
-        return Ok(());
-    }
-    Err(Error::Argument { field, reason: format!("{share}, but it must be a number from 0 to 1") })
 }
