@@ -1,8 +1,8 @@
 //! Cutting text into words before merging, as the pattern that a model was trained with does.
 //!
 //! The models' makers wrote the patterns as regular expressions. Here each is a scanner by hand: a
-//! general engine that can look ahead, as they do, backtracks without bound, and a scanner sees each
-//! character a fixed number of times.
+//! general engine that can look ahead, as they do, backtracks without bound, and a scanner sees
+//! each character a fixed number of times.
 
 use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 
