@@ -1,0 +1,109 @@
+//! A model file on disk, mapped into memory.
+
+use std::{
+    fs::{self, File},
+    io,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use memmap2::{Mmap, UncheckedAdvice};
+
+use super::{Gguf, malformed};
+use crate::{Error, Result};
+
+/// A file that stays mapped, read-only, while this lives.
+///
+/// Nobody may shorten the file in this time: a page beyond its end cannot be read, and the process
+/// is killed (SIGBUS). [`bytes`](Self::bytes) looks at the length again, which turns
+/// a file that shrank after it was opened into an error; a file that shrinks between the look and
+/// the reading is not caught. Replacing it by renaming another over it is harmless.
+#[derive(Debug)]
+pub struct ModelFile {
+    path: PathBuf,
+    file: File,
+    mapping: Mmap,
+}
+
+impl ModelFile {
+    /// Maps the file at `path`, which must be a regular file.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
+        let path = path.into();
+        // Looked at before it is opened: opening a pipe would wait for a writer.
+        let metadata = fs::metadata(&path).map_err(|source| cannot_read(&path, source))?;
+        if !metadata.is_file() {
+            let kind = if metadata.is_dir() { "is a directory" } else { "is no regular file" };
+            return Err(cannot_read(&path, io::Error::other(format!("{kind}; a file is needed"))));
+        }
+        let file = File::open(&path).map_err(|source| cannot_read(&path, source))?;
+        // SAFETY: the mapping is private and only read. That the file does not change under it
+        // cannot be made sure of by any program; the type's documentation asks it of the user, as
+        // every reader of a mapped file does. Bytes that change are wrong weights, and no invariant
+        // is built on them after they were checked but the bounds of ranges, which are kept apart.
+        let mapping = unsafe { Mmap::map(&file) }.map_err(|source| cannot_read(&path, source))?;
+        Ok(Self { path, file, mapping })
+    }
+
+    /// Where the file was found.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The length of the file when it was opened.
+    pub fn len(&self) -> usize {
+        self.mapping.len()
+    }
+
+    /// Whether the file has no bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.mapping.is_empty()
+    }
+
+    /// Decodes the header. What it gives borrows from this mapping.
+    pub fn parse(&self) -> Result<Gguf<'_>> {
+        self.expect_whole()?;
+        Gguf::parse(&self.mapping)
+    }
+
+    /// The bytes in `range`, which is that of a tensor or of some of its rows.
+    ///
+    /// # Panics
+    ///
+    /// Where the range is not inside the file as it was opened; those of a tensor are.
+    pub fn bytes(&self, range: Range<usize>) -> Result<&[u8]> {
+        self.expect_whole()?;
+        Ok(&self.mapping[range])
+    }
+
+    /// Gives the memory that holds this part of the file back, after it was read.
+    ///
+    /// Without this, a loader that copies tensors to where they shall live would end up with every
+    /// weight in memory twice. Reading the range again is possible, and reads the file again.
+    ///
+    /// # Panics
+    ///
+    /// Where the range is not inside the file as it was opened.
+    pub fn release(&self, range: Range<usize>) {
+        let len = self.mapping[range.clone()].len();
+        // SAFETY: the mapping is of a file and never written, so that a page which is dropped comes
+        // back with the same bytes when it is next touched: no reader can tell.
+        let advised = unsafe {
+            self.mapping.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, len)
+        };
+        debug_assert!(advised.is_ok(), "the range is inside the mapping: {advised:?}");
+    }
+
+    fn expect_whole(&self) -> Result<()> {
+        let len = self.file.metadata().map_err(|source| cannot_read(&self.path, source))?.len();
+        if len < self.mapping.len() as u64 {
+            let opened = self.mapping.len();
+            let reason = format!("shrank from {opened} to {len} bytes while it was in use");
+            return Err(malformed(self.path.display().to_string(), reason));
+        }
+        Ok(())
+    }
+}
+
+fn cannot_read(path: &Path, source: io::Error) -> Error {
+    Error::File { path: path.into(), source }
+}
