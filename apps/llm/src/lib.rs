@@ -14,6 +14,7 @@ pub mod kv_cache;
 pub mod layout;
 pub mod matrix;
 pub mod pool;
+mod primitive;
 pub mod sampler;
 pub mod tensor_type;
 pub mod tokenizer;
