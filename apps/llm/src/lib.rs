@@ -17,6 +17,8 @@ pub mod pool;
 mod primitive;
 pub mod sampler;
 pub mod tensor_type;
+#[cfg(test)]
+mod testing;
 pub mod tokenizer;
 
 pub use error::{Error, Result};
