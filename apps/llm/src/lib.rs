@@ -14,8 +14,11 @@ pub mod kv_cache;
 pub mod layout;
 pub mod matrix;
 pub mod pool;
+mod primitive;
 pub mod sampler;
 pub mod tensor_type;
+#[cfg(test)]
+mod testing;
 pub mod tokenizer;
 
 pub use error::{Error, Result};

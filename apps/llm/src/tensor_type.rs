@@ -75,6 +75,16 @@ impl TensorType {
         }
     }
 
+    /// Whether elements stand alone, without blocks.
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F16 | Self::BF16)
+    }
+
+    /// Whether a minimum is subtracted from elements.
+    pub(crate) fn has_minima(self) -> bool {
+        matches!(self, Self::Q4_K | Self::Q5_K)
+    }
+
     /// Elements in a block.
     pub fn block_len(self) -> usize {
         match self {
