@@ -124,6 +124,15 @@ impl Cluster {
         self.member.shared.fabric.is_lost(node)
     }
 
+    /// The loss of `node`, if it has died or left.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PeerLost`] where it has.
+    pub fn check_present(&self, node: NodeId) -> Result {
+        self.member.shared.check_present(node)
+    }
+
     /// How this node reaches `node`, in words.
     pub fn path(&self, node: NodeId) -> &'static str {
         let capabilities = self.member.shared.fabric.capabilities(node);

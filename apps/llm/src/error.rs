@@ -37,6 +37,16 @@ pub enum Error {
         /// What was given, and the rule it breaks.
         reason: String,
     },
+    /// The cluster failed: a heap has no room, or a node is lost.
+    Cluster(pangea::Error),
+    /// The text could not be handed on.
+    Output(io::Error),
+}
+
+impl From<pangea::Error> for Error {
+    fn from(error: pangea::Error) -> Self {
+        Self::Cluster(error)
+    }
 }
 
 impl fmt::Display for Error {
@@ -46,6 +56,8 @@ impl fmt::Display for Error {
             Self::Malformed { field, reason } => write!(f, "malformed model: {field}: {reason}"),
             Self::Unsupported { field, reason } => write!(f, "unsupported: {field}: {reason}"),
             Self::Argument { field, reason } => write!(f, "{field}: {reason}"),
+            Self::Cluster(error) => error.fmt(f),
+            Self::Output(_) => f.write_str("cannot write the text"),
         }
     }
 }
@@ -53,7 +65,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::File { source, .. } => Some(source),
+            Self::File { source, .. } | Self::Output(source) => Some(source),
+            Self::Cluster(error) => error.source(),
             _ => None,
         }
     }

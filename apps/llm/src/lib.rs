@@ -8,11 +8,13 @@ pub mod config;
 pub mod detokenizer;
 mod error;
 pub mod forward;
+pub mod generate;
 pub mod gguf;
 pub mod kernels;
 pub mod kv_cache;
 pub mod layout;
 pub mod matrix;
+pub mod plan;
 pub mod pool;
 mod primitive;
 pub mod sampler;
@@ -20,5 +22,6 @@ pub mod tensor_type;
 #[cfg(test)]
 mod testing;
 pub mod tokenizer;
+pub mod weights;
 
 pub use error::{Error, Result};

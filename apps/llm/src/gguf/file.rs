@@ -21,8 +21,14 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct ModelFile {
     path: PathBuf,
-    file: File,
-    mapping: Mmap,
+    backing: Backing,
+}
+
+/// Where the bytes are.
+#[derive(Debug)]
+enum Backing {
+    Mapped { file: File, mapping: Mmap },
+    Bundled(&'static [u8]),
 }
 
 impl ModelFile {
@@ -41,7 +47,21 @@ impl ModelFile {
         // every reader of a mapped file does. Bytes that change are wrong weights, and no invariant
         // is built on them after they were checked but the bounds of ranges, which are kept apart.
         let mapping = unsafe { Mmap::map(&file) }.map_err(|source| cannot_read(&path, source))?;
-        Ok(Self { path, file, mapping })
+        Ok(Self { path, backing: Backing::Mapped { file, mapping } })
+    }
+
+    /// The model that is part of the program: 2.6 million parameters that have read Jane Austen's
+    /// novels.
+    pub fn bundled() -> Self {
+        let bytes = include_bytes!("../../models/austen-q8_0.gguf");
+        Self { path: "the bundled model".into(), backing: Backing::Bundled(bytes) }
+    }
+
+    fn contents(&self) -> &[u8] {
+        match &self.backing {
+            Backing::Mapped { mapping, .. } => mapping,
+            Backing::Bundled(bytes) => bytes,
+        }
     }
 
     /// Where the file was found.
@@ -51,18 +71,18 @@ impl ModelFile {
 
     /// The length of the file when it was opened.
     pub fn len(&self) -> usize {
-        self.mapping.len()
+        self.contents().len()
     }
 
     /// Whether the file has no bytes at all.
     pub fn is_empty(&self) -> bool {
-        self.mapping.is_empty()
+        self.contents().is_empty()
     }
 
     /// Decodes the header. What it gives borrows from this mapping.
     pub fn parse(&self) -> Result<Gguf<'_>> {
         self.expect_whole()?;
-        Gguf::parse(&self.mapping)
+        Gguf::parse(self.contents())
     }
 
     /// The bytes in `range`, which is that of a tensor or of some of its rows.
@@ -72,7 +92,7 @@ impl ModelFile {
     /// Where the range is not inside the file as it was opened; those of a tensor are.
     pub fn bytes(&self, range: Range<usize>) -> Result<&[u8]> {
         self.expect_whole()?;
-        Ok(&self.mapping[range])
+        Ok(&self.contents()[range])
     }
 
     /// Gives the memory that holds this part of the file back, after it was read.
@@ -84,19 +104,20 @@ impl ModelFile {
     ///
     /// Where the range is not inside the file as it was opened.
     pub fn release(&self, range: Range<usize>) {
-        let len = self.mapping[range.clone()].len();
+        let len = self.contents()[range.clone()].len();
+        let Backing::Mapped { mapping, .. } = &self.backing else { return };
         // SAFETY: the mapping is of a file and never written, so that a page which is dropped comes
         // back with the same bytes when it is next touched: no reader can tell.
-        let advised = unsafe {
-            self.mapping.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, len)
-        };
+        let advised =
+            unsafe { mapping.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, len) };
         debug_assert!(advised.is_ok(), "the range is inside the mapping: {advised:?}");
     }
 
     fn expect_whole(&self) -> Result<()> {
-        let len = self.file.metadata().map_err(|source| cannot_read(&self.path, source))?.len();
-        if len < self.mapping.len() as u64 {
-            let opened = self.mapping.len();
+        let Backing::Mapped { file, mapping } = &self.backing else { return Ok(()) };
+        let len = file.metadata().map_err(|source| cannot_read(&self.path, source))?.len();
+        if len < mapping.len() as u64 {
+            let opened = mapping.len();
             let reason = format!("shrank from {opened} to {len} bytes while it was in use");
             return Err(malformed(self.path.display().to_string(), reason));
         }

@@ -60,7 +60,9 @@ pub(super) enum TokenType {
 impl<'a> Vocabulary<'a> {
     /// Reads the entries of `gguf`, each of the type it must have.
     pub fn from_gguf(gguf: &Gguf<'a>) -> Result<Self> {
-        let strings = |key: &str| Ok(gguf.get::<Strings<'a>>(key)?.map(|s| s.iter().collect()));
+        let strings = |key: &str| -> Result<Option<Vec<&'a [u8]>>> {
+            Ok(gguf.get::<Strings<'a>>(key)?.map(|s| s.iter().collect()))
+        };
         let tokens = gguf.require::<Strings<'a>>("tokenizer.ggml.tokens")?;
         let id = |key: &str| gguf.token_id(key, tokens.len());
         Ok(Self {
