@@ -5,9 +5,9 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use pangea::{Cluster, Config, GlobalVec, Placement, Result};
+use pangea::{Cluster, Config, GlobalVec, Placement};
 
-use crate::{Figure, figure::time, pin::pin};
+use crate::{Figure, Figures, figure::time, pin::pin};
 
 pub(crate) const FIGURES: &[(&str, &str)] = &[
     ("atomics.fetch_add", "fetch-add on another node's word, against a raw atomic"),
@@ -18,7 +18,7 @@ const BATCH: u32 = 4096;
 const BATCHES: usize = 16;
 const RUNS: usize = 31;
 
-pub(crate) fn run() -> Result<Vec<Figure>> {
+pub(crate) fn run() -> Figures {
     let cluster = Cluster::join(Config::from_env()?)?;
     pin(cluster.node().index());
     if cluster.node().number() == cluster.nodes() - 1 {

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use pangea::{Cluster, Config, GlobalVec, Placement, Result};
 
-use crate::{Figure, figure::time, pin::pin};
+use crate::{Figure, Figures, figure::time, pin::pin};
 
 pub(crate) const FIGURES: &[(&str, &str)] =
     &[("bandwidth.read", "read of 64 MiB from another node, against memcpy in private memory")];
@@ -12,7 +12,7 @@ pub(crate) const FIGURES: &[(&str, &str)] =
 const LEN: usize = 64 << 20;
 const RUNS: usize = 21;
 
-pub(crate) fn run() -> Result<Vec<Figure>> {
+pub(crate) fn run() -> Figures {
     let cluster = Cluster::join(Config::from_env()?)?;
     pin(cluster.node().index());
     if cluster.node().number() == cluster.nodes() - 1 {

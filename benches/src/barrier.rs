@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use pangea::{Cluster, Config, FrozenVec, GlobalVec, Placement, Result};
 
-use crate::{Figure, figure::time, handover::Handover, pin::pin};
+use crate::{Figure, Figures, figure::time, handover::Handover, pin::pin};
 
 pub(crate) const FIGURES: &[(&str, &str)] =
     &[("barrier", "a barrier of all nodes, against a cache-line hand-over round trip of two")];
@@ -13,7 +13,7 @@ const RUNS: usize = 21;
 const BATCHES: usize = 20;
 const BATCH: u32 = 500;
 
-pub(crate) fn run() -> Result<Vec<Figure>> {
+pub(crate) fn run() -> Figures {
     let cluster = Cluster::join(Config::from_env()?)?;
     pin(cluster.node().index());
     let number = cluster.node().number();

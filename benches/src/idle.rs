@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pangea::{Cluster, Config, Result};
+use pangea::{Cluster, Config};
 
-use crate::{Figure, figure::Samples};
+use crate::{Figure, Figures, figure::Samples};
 
 pub(crate) const FIGURES: &[(&str, &str)] = &[(
     "idle",
@@ -18,7 +18,7 @@ const TIME: Duration = Duration::from_secs(10);
 /// The limit that stands in the place of a bound: percent.
 const LIMIT: f64 = 0.5;
 
-pub(crate) fn run() -> Result<Vec<Figure>> {
+pub(crate) fn run() -> Figures {
     let cluster = Cluster::join(Config::from_env()?)?;
     let last = cluster.nodes() - 1;
     if cluster.node().number() == last {

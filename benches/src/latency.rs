@@ -5,7 +5,7 @@ use std::{hint::black_box, time::Instant};
 use pangea::{Cluster, Config, FrozenVec, GlobalVec, NodeId, Placement, Result};
 
 use crate::{
-    Figure,
+    Figure, Figures,
     figure::{Samples, percentile, time},
     pin::pin,
     random::Random,
@@ -24,7 +24,7 @@ const BATCH: u32 = 1 << 12;
 const BATCHES: usize = 16;
 const RUNS: usize = 31;
 
-pub(crate) fn run() -> Result<Vec<Figure>> {
+pub(crate) fn run() -> Figures {
     let cluster = Cluster::join(Config::from_env()?)?;
     pin(cluster.node().index());
     let is_last = cluster.node().number() == cluster.nodes() - 1;

@@ -8,7 +8,7 @@ use std::{
 
 use pangea::{Cluster, Config, Error, Result, launch::Job};
 
-use crate::{Figure, figure::Samples};
+use crate::{Figure, Figures, figure::Samples};
 
 pub(crate) const FIGURES: &[(&str, &str)] = &[(
     "launch",
@@ -20,7 +20,7 @@ pub const CHILD: &str = "PANGEA_BENCH_CHILD";
 
 const RUNS: usize = 15;
 
-pub(crate) fn run() -> Result<Vec<Figure>> {
+pub(crate) fn run() -> Figures {
     let cluster = Cluster::join(Config::from_env()?)?;
     let mut figures = Vec::new();
     if cluster.node().number() == 0 {

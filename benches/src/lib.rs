@@ -11,15 +11,18 @@ mod handover;
 mod idle;
 mod latency;
 mod launch;
+mod llm;
+mod memory;
 mod message;
 mod pin;
 mod random;
 
-use pangea::Result;
+use std::error::Error;
 
 pub use figure::Figure;
 pub use latency::{Latency, access_latency};
 pub use launch::{CHILD, do_nothing};
+pub use llm::{LLAMA_BENCH, MODEL};
 
 /// Figures that are measured by one job.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +32,11 @@ pub struct Group {
     /// Its figures: name, and what it is measured against.
     pub figures: &'static [(&'static str, &'static str)],
     /// Measures them, in every node of a job; they come back from node 0.
-    pub run: fn() -> Result<Vec<Figure>>,
+    pub run: fn() -> Figures,
 }
+
+/// What a group comes to.
+pub type Figures = Result<Vec<Figure>, Box<dyn Error>>;
 
 /// All groups, in the order in which they are shown.
 pub const GROUPS: &[Group] = &[
@@ -41,4 +47,6 @@ pub const GROUPS: &[Group] = &[
     Group { name: "barrier", figures: barrier::FIGURES, run: barrier::run },
     Group { name: "idle", figures: idle::FIGURES, run: idle::run },
     Group { name: "launch", figures: launch::FIGURES, run: launch::run },
+    Group { name: "llm", figures: llm::FIGURES, run: llm::run },
+    Group { name: "memory", figures: memory::FIGURES, run: memory::run },
 ];

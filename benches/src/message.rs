@@ -18,7 +18,7 @@ use pangea_rdma::{
 };
 
 use crate::{
-    Figure,
+    Figure, Figures,
     figure::time,
     handover::{Handover, Sleepers},
     pin::pin,
@@ -37,7 +37,7 @@ const ASLEEP_BATCHES: usize = 40;
 /// Long enough for the other side to have stopped spinning, and to sleep.
 const PAUSE: Duration = Duration::from_micros(300);
 
-pub(crate) fn run() -> Result<Vec<Figure>> {
+pub(crate) fn run() -> Figures {
     let deadline = Instant::now() + PATIENCE;
     let invitation = Invitation::from_env()?.ok_or_else(|| Error::Config {
         field: "nodes",

@@ -16,6 +16,11 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Start a program as the nodes of a cluster, on this machine
     Run(Run),
+    /// Generate text on two nodes with the bundled model, and show where its weights are
+    Demo(Demo),
+    /// Run a language model whose weights live in the heaps of several nodes
+    #[command(subcommand)]
+    Llm(Llm),
     /// Measure latency, bandwidth and synchronisation, each beside its bound
     Bench(Bench),
 }
@@ -37,6 +42,116 @@ pub(crate) struct Run {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct Demo {
+    /// How many nodes
+    #[arg(short = 'n', long, default_value_t = 2, value_parser = value_parser!(u16).range(1..=8))]
+    pub(crate) nodes: u16,
+    /// What to continue
+    #[arg(short, long, default_value = "It is a truth universally acknowledged, that")]
+    pub(crate) prompt: String,
+    /// Tokens to generate
+    #[arg(long, default_value_t = 160)]
+    pub(crate) max_tokens: usize,
+    /// Another seed gives another text
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Llm {
+    /// Continue a text
+    Complete(Complete),
+    /// Show what is in a model file, and where it would live
+    Inspect(Inspect),
+    /// Measure how well a model predicts a text: its perplexity
+    Perplexity(Perplexity),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Complete {
+    /// The model, a GGUF file
+    pub(crate) model: PathBuf,
+    /// What to continue
+    #[arg(short, long, conflicts_with = "prompt_ids", required_unless_present = "prompt_ids")]
+    pub(crate) prompt: Option<String>,
+    /// Token numbers to continue, instead of a text
+    #[arg(long, value_delimiter = ',', value_name = "ID,ID,…")]
+    pub(crate) prompt_ids: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    #[command(flatten)]
+    pub(crate) sampling: Sampling,
+    /// Tokens to generate, at most
+    #[arg(short = 'n', long, default_value_t = 128)]
+    pub(crate) max_tokens: usize,
+    /// Go on after a token that ends a text
+    #[arg(long)]
+    pub(crate) ignore_eos: bool,
+    /// Print one JSON object instead of the text
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// With --json: the largest logits after the prompt
+    #[arg(long, value_name = "K", default_value_t = 0, requires = "json")]
+    pub(crate) top_logits: usize,
+}
+
+/// Where a model runs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Place {
+    /// How many nodes hold the weights
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
+    pub(crate) nodes: u16,
+    /// Threads that compute [default: one a core]
+    #[arg(short, long, value_parser = value_parser!(u16).range(1..=256))]
+    pub(crate) threads: Option<u16>,
+    /// Tokens that the text may have, with the prompt [default: the model's, at most 4096]
+    #[arg(short, long)]
+    pub(crate) context: Option<usize>,
+}
+
+/// How the next token is chosen.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Sampling {
+    /// 0 takes the likeliest token always; more is more varied
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) temperature: f32,
+    /// Choose among the K likeliest; 0 is no limit
+    #[arg(long, default_value_t = 0)]
+    pub(crate) top_k: usize,
+    /// Choose among the likeliest that have this probability together
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) top_p: f32,
+    /// Choose among those that have this part of the likeliest's probability
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) min_p: f32,
+    /// The same seed gives the same text
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Inspect {
+    /// The model, a GGUF file
+    pub(crate) model: PathBuf,
+    /// Show where the weights would live on this many nodes
+    #[arg(long, default_value_t = 2, value_parser = value_parser!(u16).range(1..=256))]
+    pub(crate) nodes: u16,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Perplexity {
+    /// The model, a GGUF file
+    pub(crate) model: PathBuf,
+    /// The text, a UTF-8 file
+    pub(crate) text: PathBuf,
+    /// Tokens that are predicted from each other
+    #[arg(long, default_value_t = 500)]
+    pub(crate) window: usize,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct Bench {
     /// Groups or figures to measure; all, if none is named
     pub(crate) names: Vec<String>,
@@ -46,6 +161,12 @@ pub(crate) struct Bench {
     /// Print one JSON object a line: name, value, unit, bound, ratio, p50, p99, runs
     #[arg(long)]
     pub(crate) json: bool,
+    /// The model of the group llm, a GGUF file [default: the bundled one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+    /// The program llama-bench, to be measured by turns with us
+    #[arg(long, value_name = "PROGRAM", requires = "model")]
+    pub(crate) llama_bench: Option<PathBuf>,
     /// List what can be measured, and against what
     #[arg(long)]
     pub(crate) list: bool,

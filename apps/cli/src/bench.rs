@@ -9,7 +9,7 @@ use std::{
 };
 
 use pangea::{NodeId, launch::Job};
-use pangea_benches::{Figure, GROUPS, Group};
+use pangea_benches::{Figure, GROUPS, Group, LLAMA_BENCH, MODEL};
 
 use crate::{
     args::Bench,
@@ -36,7 +36,7 @@ pub(crate) fn run(args: Bench) -> Result {
         );
     }
     for group in groups {
-        let (figures, code) = run_group(group, args.nodes)?;
+        let (figures, code) = run_group(group, &args)?;
         if code != ExitCode::SUCCESS {
             return Ok(code);
         }
@@ -52,7 +52,7 @@ pub(crate) fn run(args: Bench) -> Result {
 fn measure(name: &str) -> Result {
     let group = GROUPS.iter().find(|group| group.name == name);
     let group = group.ok_or_else(|| Failure::usage(format!("{GROUP}: there is no '{name}'")))?;
-    for figure in (group.run)()? {
+    for figure in (group.run)().map_err(|error| Failure::runtime(&*error))? {
         print(&figure, true)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -84,11 +84,13 @@ fn list(groups: &[&Group]) {
     }
 }
 
-fn run_group(group: &Group, nodes: u16) -> Result<(Vec<Figure>, ExitCode)> {
+fn run_group(group: &Group, args: &Bench) -> Result<(Vec<Figure>, ExitCode)> {
     let mut commands = Vec::new();
-    for node in 0..nodes {
+    for node in 0..args.nodes {
         let mut command = again()?;
         command.env(GROUP, group.name).stdin(Stdio::null());
+        command.envs(args.model.iter().map(|path| (MODEL, path)));
+        command.envs(args.llama_bench.iter().map(|path| (LLAMA_BENCH, path)));
         if node == 0 {
             command.stdout(Stdio::piped());
         }

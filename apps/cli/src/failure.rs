@@ -18,6 +18,11 @@ impl Failure {
         Self { message: message.into(), code: 2 }
     }
 
+    /// Something that went wrong while it ran.
+    pub(crate) fn runtime(error: &dyn Error) -> Self {
+        Self { message: chain(error), code: 1 }
+    }
+
     /// Prints the line; gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
         eprintln!("error: {}", self.message);
@@ -29,6 +34,16 @@ impl From<pangea::Error> for Failure {
     fn from(error: pangea::Error) -> Self {
         let code = if matches!(error, pangea::Error::Config { .. }) { 2 } else { 1 };
         Self { message: chain(&error), code }
+    }
+}
+
+impl From<pangea_llm::Error> for Failure {
+    fn from(error: pangea_llm::Error) -> Self {
+        match error {
+            pangea_llm::Error::Cluster(error) => error.into(),
+            pangea_llm::Error::Output(_) => Self { message: chain(&error), code: 1 },
+            error => Self { message: chain(&error), code: 2 },
+        }
     }
 }
 

@@ -2,8 +2,11 @@
 
 mod args;
 mod bench;
+mod demo;
+mod engine;
 mod failure;
 mod job;
+mod llm;
 mod run;
 
 use std::process::ExitCode;
@@ -19,6 +22,8 @@ fn main() -> ExitCode {
     }
     let result = match Args::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Llm(args) => llm::run(&args),
         Command::Bench(args) => bench::run(args),
     };
     result.unwrap_or_else(|failure| failure.report())

@@ -1,0 +1,87 @@
+//! `pangea demo`: the whole in a minute: two nodes, one memory, a model in it that writes.
+
+use std::process::ExitCode;
+
+use pangea::NodeId;
+use pangea_benches::{Latency, access_latency};
+use pangea_llm::{
+    generate::{Generation, Limits, Request, generate},
+    gguf::ModelFile,
+    sampler::{Sampler, Sampling},
+    tokenizer::Special,
+};
+
+use crate::{
+    args::{Demo, Place},
+    engine::Engine,
+    failure::Result,
+    job,
+    llm::write_text,
+};
+
+pub(crate) fn run(args: &Demo) -> Result {
+    if args.nodes > 1 && !job::is_node() {
+        return job::run_again(args.nodes);
+    }
+    let engine = Engine::start(ModelFile::bundled())?;
+    if engine.computes() {
+        let generation = write(args, &engine)?;
+        show(&engine, &generation)?;
+    }
+    engine.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Continues the prompt. So small a model repeats itself unless it is made to vary.
+fn write(args: &Demo, engine: &Engine) -> Result<Generation> {
+    let sampling = Sampling { temperature: 0.8, top_k: 40, seed: args.seed, ..Sampling::default() };
+    let mut sampler = Sampler::new(sampling)?;
+    let place = Place { nodes: args.nodes, threads: None, context: None };
+    let tokenizer = engine.tokenizer()?;
+    let mut prompt = tokenizer.encode_prompt(&args.prompt, Special::Text);
+    if prompt.is_empty() {
+        // With this token a chapter begins.
+        prompt.extend(tokenizer.bos());
+    }
+    let model = engine.model(&place)?;
+    let mut session = model.session(engine.context(&place))?;
+    write_text(&args.prompt)?;
+    let request = Request {
+        prompt: &prompt,
+        limits: Limits { max_tokens: args.max_tokens, ignore_end: true },
+        check: &|| engine.check(),
+    };
+    let generation =
+        generate(&mut session, &tokenizer, &mut sampler, request, &mut |text| write_text(text))?;
+    write_text("\n\n")?;
+    Ok(generation)
+}
+
+fn show(engine: &Engine, generation: &Generation) -> Result<()> {
+    let (cluster, plan) = (&engine.cluster, &engine.plan);
+    println!("{:<8} {:<14} {:>10}", "node", "path", "weights");
+    for node in NodeId::all(cluster.nodes()) {
+        let bytes = bytes(plan.weight_bytes(node.index()));
+        println!("{:<8} {:<14} {bytes:>10}", node.number(), cluster.path(node));
+    }
+    let home = plan.weight_bytes(0);
+    let remote: usize = (1..usize::from(cluster.nodes())).map(|node| plan.weight_bytes(node)).sum();
+    println!("weights at home     {:>10}", bytes(home));
+    println!("weights remote      {:>10}", bytes(remote));
+    println!("first token         {:>7.1} ms", generation.first_token.as_secs_f64() * 1e3);
+    println!("speed               {:>7.1} tokens/s", generation.tokens_per_second());
+    let farthest = NodeId::new(cluster.nodes() - 1);
+    let [load, page] = access_latency(cluster, farthest)?;
+    show_latency("8-byte load", farthest, load);
+    show_latency("4 KiB read", farthest, page);
+    Ok(())
+}
+
+fn show_latency(what: &str, home: NodeId, latency: Latency) {
+    let Latency { p50, p99 } = latency;
+    println!("{what:<12} {home}  {p50:>7.1} ns (p50) {p99:>8.1} ns (p99)");
+}
+
+fn bytes(count: usize) -> String {
+    format!("{:.2} MiB", count as f64 / f64::from(1 << 20))
+}
