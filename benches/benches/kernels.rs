@@ -1,6 +1,6 @@
 //! Matrix-vector products beside their bound, reading the same bytes, by type and threads.
 
-use std::{hint::black_box, time::Duration};
+use std::time::Duration;
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
 use pangea_llm::{
@@ -38,26 +38,8 @@ fn main() {
 
 /// The bound: how fast the bytes can be read at all.
 fn read(group: &mut BenchmarkGroup<'_, WallTime>, pool: &Pool, weights: &[u8]) {
-    let parts: Vec<_> = weights.chunks(weights.len() / pool.threads()).collect();
     group.throughput(Throughput::Bytes(BYTES as u64));
-    group.bench_function("read", |bencher| {
-        bencher.iter(|| {
-            pool.run(parts.len(), &|part| {
-                black_box(sum(parts[part]));
-            });
-        });
-    });
-}
-
-/// The exclusive or of all 64-bit words: too little work to be what is measured.
-fn sum(bytes: &[u8]) -> u64 {
-    let mut lanes = [0; 8];
-    for line in bytes.as_chunks::<64>().0 {
-        for (lane, word) in lanes.iter_mut().zip(line.as_chunks().0) {
-            *lane ^= u64::from_ne_bytes(*word);
-        }
-    }
-    lanes.into_iter().fold(0, |sum, lane| sum ^ lane)
+    group.bench_function("read", |bencher| bencher.iter(|| pangea_benches::read(pool, &[weights])));
 }
 
 /// As many matrices as there are weights for, each multiplied with one vector.

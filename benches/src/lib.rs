@@ -16,6 +16,7 @@ mod memory;
 mod message;
 mod pin;
 mod random;
+mod reading;
 
 use std::error::Error;
 
@@ -23,6 +24,7 @@ pub use figure::Figure;
 pub use latency::{Latency, access_latency};
 pub use launch::{CHILD, do_nothing};
 pub use llm::{LLAMA_BENCH, MODEL};
+pub use reading::read;
 
 /// Figures that are measured by one job.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use pangea_llm::{
     weights::Heaps,
 };
 
-use crate::{Figure, Figures};
+use crate::{Figure, Figures, reading::read};
 
 pub(crate) const FIGURES: &[(&str, &str)] = &[
     ("llm.decode.1", "tokens a second on 1 thread, against reading the weights"),
@@ -122,15 +122,10 @@ fn tokens_per_second(session: &mut Session<'_>) -> f64 {
     f64::from(TOKENS) / start.elapsed().as_secs_f64()
 }
 
-/// Reads all of `matrices`, as a token must, and does nothing with them.
+/// How often all of `matrices` can be read in a second, as a token must.
 fn passes_per_second(pool: &Pool, matrices: &[&[u8]]) -> f64 {
-    const CHUNK: usize = 1 << 16;
-    let chunks: Vec<&[u8]> = matrices.iter().flat_map(|bytes| bytes.chunks(CHUNK)).collect();
     let start = Instant::now();
-    pool.run(chunks.len(), &|at| {
-        let (words, _) = chunks[at].as_chunks::<8>();
-        black_box(words.iter().fold(0, |sum, word| sum ^ u64::from_ne_bytes(*word)));
-    });
+    read(pool, matrices);
     1.0 / start.elapsed().as_secs_f64()
 }
 

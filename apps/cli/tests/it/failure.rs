@@ -1,0 +1,128 @@
+//! Nodes that are killed.
+
+use std::{
+    fs,
+    io::Read,
+    process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::pangea::{Ended, command, model};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A job that generates for as long as it is let.
+fn generate(nodes: &str) -> Child {
+    let model = model("austen-q8_0.gguf");
+    let arguments = ["llm", "complete", &model, "-p", "It", "-n", "100000000", "--ignore-eos"];
+    // So long a context takes more than this test has time.
+    let more = ["--context", "1000000", "--nodes", nodes];
+    command(&[&arguments[..], &more].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// The process of `node` of `job`.
+fn process(job: &Child, node: &str) -> Option<libc::pid_t> {
+    let parent = format!("PPid:\t{}\n", job.id());
+    let variable = format!("PANGEA_NODE={node}\0");
+    let is_node = |process: &libc::pid_t| {
+        let read = |file: &str| fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
+        let status = String::from_utf8_lossy(&read("status")).into_owned();
+        let environment = String::from_utf8_lossy(&read("environ")).into_owned();
+        status.contains(&parent) && environment.contains(&variable)
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(is_node)
+}
+
+fn kill(process: libc::pid_t) {
+    // SAFETY: the process is a node of a job of this test that was not waited for; no memory is touched.
+    unsafe { libc::kill(process, libc::SIGKILL) };
+}
+
+/// Waits for `job`, which must end by itself.
+fn ended(mut job: Child) -> Ended {
+    let deadline = Instant::now() + PATIENCE;
+    while job.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < deadline, "the job goes on");
+        thread::yield_now();
+    }
+    job.wait_with_output().unwrap().into()
+}
+
+#[test]
+fn a_node_killed_while_text_is_generated_is_named_and_ends_the_job() {
+    for node in ["0", "1", "2"] {
+        let mut job = generate("3");
+        job.stdout.as_mut().unwrap().read_exact(&mut [0; 20]).unwrap();
+        // Nobody reads any more: the node that writes must not be kept by that.
+        let mut stdout = job.stdout.take().unwrap();
+        let drain = thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
+        kill(process(&job, node).expect("a node that runs"));
+        let ended = ended(job);
+        drain.join().unwrap().unwrap();
+        assert_eq!(ended.code, Some(128 + 9), "{ended:?}");
+        assert!(ended.stderr.contains(&format!("node {node} was lost")), "{ended:?}");
+        assert!(ended.stderr.contains(&format!("node {node} failed")), "{ended:?}");
+        assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_node_killed_while_it_starts_ends_the_job_and_leaves_nothing() {
+    let before = left_behind();
+    for round in 0..12 {
+        let job = generate("3");
+        let node = (round % 3).to_string();
+        let deadline = Instant::now() + PATIENCE;
+        let victim = loop {
+            if let Some(process) = process(&job, &node) {
+                break process;
+            }
+            assert!(Instant::now() < deadline, "the node starts");
+        };
+        // From at once to some way into joining and loading.
+        (0..round * 2000).for_each(|_| std::hint::spin_loop());
+        kill(victim);
+        let mut job = job;
+        let mut stdout = job.stdout.take().unwrap();
+        let drain = thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
+        let ended = ended(job);
+        drain.join().unwrap().unwrap();
+        assert_eq!(ended.code, Some(128 + 9), "{ended:?}");
+        assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+    }
+    assert_eq!(left_behind(), before);
+}
+
+#[test]
+fn nodes_end_with_their_launcher() {
+    let mut job = generate("2");
+    job.stdout.as_mut().unwrap().read_exact(&mut [0; 20]).unwrap();
+    let nodes = ["0", "1"].map(|node| process(&job, node).unwrap());
+    kill(job.id().try_into().unwrap());
+    job.wait().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let is_running = |node: &libc::pid_t| {
+        let stat = fs::read_to_string(format!("/proc/{node}/stat")).unwrap_or_default();
+        // A zombie has ended, if nobody has asked how.
+        !stat.is_empty() && !stat.contains(") Z ")
+    };
+    while nodes.iter().any(is_running) {
+        assert!(Instant::now() < deadline, "the nodes go on");
+        thread::yield_now();
+    }
+}
+
+/// What jobs of ours would leave, if they left something.
+fn left_behind() -> usize {
+    let count = |folder: &str, prefix: &str| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix)).count()
+    };
+    count("/dev/shm", "") + count("/tmp", "pangea-")
+}

@@ -1,0 +1,72 @@
+//! `pangea llm`.
+
+use serde_json::Value;
+
+use crate::pangea::{model, run};
+
+fn complete(model: &str, more: &[&str]) -> Value {
+    let arguments = [&["llm", "complete", model, "--json"], more].concat();
+    serde_json::from_str(&run(&arguments).success()).unwrap()
+}
+
+#[test]
+fn tokens_and_logits_do_not_depend_on_the_number_of_nodes() {
+    for name in ["austen-q8_0.gguf", "llama-h7kv1-hd8-ff100-v323-bf16.gguf"] {
+        let model = model(name);
+        let prompt = ["--prompt-ids", "1,2,3", "-n", "24", "--ignore-eos", "--top-logits", "5"];
+        let alone = complete(&model, &prompt);
+        assert_eq!(alone["prompt_ids"], serde_json::json!([1, 2, 3]));
+        assert_eq!(alone["ids"].as_array().unwrap().len(), 24);
+        assert_eq!(alone["top_logits"].as_array().unwrap().len(), 5);
+        assert_eq!(alone["top_logits"][0][0], alone["ids"][0], "greedy takes the likeliest");
+        for nodes in ["2", "3", "4", "5"] {
+            let several = complete(&model, &[&prompt[..], &["--nodes", nodes]].concat());
+            for field in ["ids", "text", "top_logits"] {
+                assert_eq!(several[field], alone[field], "{name} on {nodes} nodes");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_text_again_and_another_seed_another() {
+    let model = model("austen-q8_0.gguf");
+    let write = |seed: &str| {
+        let arguments = ["-p", "Emma", "-n", "20", "--temperature", "0.8", "--top-k", "40"];
+        complete(&model, &[&arguments[..], &["--top-p", "0.95", "--seed", seed]].concat())
+    };
+    assert_eq!(write("1")["text"], write("1")["text"]);
+    assert_ne!(write("1")["text"], write("2")["text"]);
+}
+
+#[test]
+fn text_comes_after_its_prompt() {
+    let output =
+        run(&["llm", "complete", &model("austen-q8_0.gguf"), "-p", "Mr. Darcy", "-n", "8"]);
+    let text = output.success();
+    assert!(text.starts_with("Mr. Darcy") && text.len() > 15 && text.ends_with('\n'), "{text}");
+}
+
+#[test]
+fn a_model_is_shown_with_the_places_of_its_tensors() {
+    let text = run(&["llm", "inspect", &model("austen-q8_0.gguf"), "--nodes", "3"]).success();
+    for part in
+        ["architecture     llama", "layers           6", "blk.5.ffn_down.weight", "Q8_0", "node 2:"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let line = text.lines().find(|line| line.starts_with("token_embd.weight")).unwrap();
+    let bytes: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert_eq!(bytes[bytes.len() - 3..].iter().sum::<u64>(), 1024 * 192 / 32 * 34);
+}
+
+#[test]
+fn perplexity_does_not_depend_on_the_number_of_nodes() {
+    let text = env!("CARGO_TARGET_TMPDIR").to_owned() + "/text";
+    std::fs::write(&text, "It is a truth universally acknowledged, that a single man").unwrap();
+    let model = model("austen-q8_0.gguf");
+    let alone = run(&["llm", "perplexity", &model, &text]).success();
+    let several = run(&["llm", "perplexity", &model, &text, "--nodes", "3"]).success();
+    assert_eq!(alone, several);
+    assert!(alone.starts_with("perplexity ") && alone.contains("predictions"), "{alone}");
+}
