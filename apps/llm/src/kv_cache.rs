@@ -9,10 +9,10 @@ pub(crate) const GROUP: usize = 16;
 
 /// Keys and values of every position, layer and head, in F32; room for a fixed number of positions.
 ///
-/// A head's values lie side by side in the order of positions. Its keys are interleaved, 16 positions
-/// at a time: first the first element of each, then the second. The attention thus compares a query
-/// with 16 keys at once, and no sum crosses a lane. The memory is the system's until it is first
-/// written.
+/// A head's values lie side by side in the order of positions. Its keys are interleaved, 16
+/// positions at a time: first the first element of each, then the second. The attention thus
+/// compares a query with 16 keys at once, and no sum crosses a lane. The memory is the system's
+/// until it is first written.
 pub struct KvCache {
     // Layers × heads × groups × head length × GROUP.
     keys: Vec<f32>,

@@ -1,7 +1,7 @@
 //! Compiles loops for vector instructions that not every processor has.
 //!
-//! Which ones is decided when the program runs. No result depends on it: vectors get wider, but what
-//! is added to what, and in which order, is written in the loops.
+//! Which ones is decided when the program runs. No result depends on it: vectors get wider, but
+//! what is added to what, and in which order, is written in the loops.
 
 /// A loop worth compiling more than once. `run` and what it calls must be `inline(always)`.
 pub(super) trait Work {

@@ -1,11 +1,13 @@
 //! Input vectors, as floats and quantized.
 
+use half::f16;
+
 use crate::layout::PART;
 
 /// 32 columns of an input vector, quantized.
 ///
-/// Every quantized type is multiplied with this one form: a scale for each 32 columns is finer than
-/// the 256 of ggml's K types, so that one quantization serves all matrices of a layer.
+/// The scales are ggml's, so that its answers are ours: one for 32 columns, rounded to 16 bits, or
+/// one for 256 columns where the weights have blocks of 256.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Quantized {
@@ -25,7 +27,10 @@ pub(crate) struct Quantized {
 pub struct Activations {
     columns: usize,
     values: Vec<f32>,
+    // With a scale for each 32 columns.
     quantized: Vec<Quantized>,
+    // With a scale for each 256 columns.
+    k_quantized: Vec<Quantized>,
 }
 
 impl Activations {
@@ -45,9 +50,17 @@ impl Activations {
         self.values.clear();
         self.values.extend_from_slice(values);
         self.quantized.clear();
-        // Other lengths cannot meet a quantized matrix.
+        self.k_quantized.clear();
+        // Other lengths cannot meet a quantized matrix, or one in long blocks.
         if columns.is_multiple_of(PART) {
-            self.quantized.extend(values.as_chunks().0.iter().map(quantize));
+            let blocks = values.as_chunks().0.iter();
+            self.quantized.extend(blocks.map(|block| quantize(block, Scale::of(block).rounded())));
+        }
+        if columns.is_multiple_of(K_BLOCK) {
+            for block in values.chunks_exact(K_BLOCK) {
+                let (scale, parts) = (Scale::of(block), block.as_chunks().0.iter());
+                self.k_quantized.extend(parts.map(|part| quantize(part, scale)));
+            }
         }
     }
 
@@ -66,32 +79,57 @@ impl Activations {
         &self.values[token * self.columns..][..self.columns]
     }
 
-    /// One vector, quantized; `columns` is a multiple of 32.
-    pub(super) fn quantized(&self, token: usize) -> &[Quantized] {
+    /// One vector, quantized for weights in blocks of `block_len`, of which it is a whole number.
+    pub(super) fn quantized(&self, token: usize, block_len: usize) -> &[Quantized] {
+        let quantized = if block_len == K_BLOCK { &self.k_quantized } else { &self.quantized };
         let parts = self.columns / PART;
-        &self.quantized[token * parts..][..parts]
+        &quantized[token * parts..][..parts]
+    }
+}
+
+/// Columns of a block of the K types.
+const K_BLOCK: usize = 256;
+
+/// What columns are quantized by.
+#[derive(Clone, Copy)]
+struct Scale {
+    /// What a step of the quants is worth.
+    step: f32,
+    /// Steps in 1.
+    inverse: f32,
+}
+
+impl Scale {
+    /// The scale that makes the greatest magnitude 127.
+    ///
+    /// Columns that are not finite make the step NaN, and so every product.
+    fn of(values: &[f32]) -> Self {
+        let mut greatest = 0;
+        for value in values {
+            // As integers, magnitudes compare as they do as floats, and NaN is greatest.
+            greatest = greatest.max(value.to_bits() & 0x7fff_ffff);
+        }
+        let greatest = f32::from_bits(greatest);
+        let step = if greatest.is_finite() { greatest / 127.0 } else { f32::NAN };
+        // The smallest magnitudes have no finite inverse; they are zeros.
+        let inverse = if greatest < 127.0 * f32::MIN_POSITIVE { 0.0 } else { 127.0 / greatest };
+        Self { step, inverse }
+    }
+
+    /// The same quants, each worth what 16 bits can say.
+    fn rounded(self) -> Self {
+        Self { step: f16::from_f32(self.step).to_f32(), ..self }
     }
 }
 
 /// Adding this to a float below 2^22 leaves its nearest integer in the lowest bits, ties to even.
 const ROUND: f32 = 12_582_912.0;
 
-/// Quantizes 32 columns so that the greatest magnitude becomes 127.
-///
-/// Columns that are not finite make the scale NaN, and so every product.
-fn quantize(values: &[f32; PART]) -> Quantized {
-    let mut greatest = 0;
-    for value in values {
-        // As integers, magnitudes compare as they do as floats, and NaN is greatest.
-        greatest = greatest.max(value.to_bits() & 0x7fff_ffff);
-    }
-    let greatest = f32::from_bits(greatest);
-    let scale = if greatest.is_finite() { greatest / 127.0 } else { f32::NAN };
-    // The smallest magnitudes have no finite inverse; they are zeros.
-    let inverse = if greatest < 127.0 * f32::MIN_POSITIVE { 0.0 } else { 127.0 / greatest };
+/// Quantizes 32 columns.
+fn quantize(values: &[f32; PART], scale: Scale) -> Quantized {
     let mut steps = [[0; PART / 2]; 2];
     for (step, value) in steps.as_flattened_mut().iter_mut().zip(values) {
-        let bits = (value * inverse + ROUND).to_bits();
+        let bits = (value * scale.inverse + ROUND).to_bits();
         *step = i32::from(bits.to_le_bytes()[0].cast_signed());
     }
     let mut quants = [[0; 4]; PART / 4];
@@ -99,7 +137,8 @@ fn quantize(values: &[f32; PART]) -> Quantized {
         *quant = step.to_le_bytes()[0].cast_signed();
     }
     let sums = [-steps[0].iter().sum::<i32>(), -steps[1].iter().sum::<i32>()];
-    Quantized { quants, scale, offset: scale * small_float(sums[0] + sums[1]), sums }
+    let offset = scale.step * small_float(sums[0] + sums[1]);
+    Quantized { quants, scale: scale.step, offset, sums }
 }
 
 /// A sum of quants as a float, exactly.

@@ -15,7 +15,12 @@ pub(super) fn multiply(piece: &Piece<'_>, x: &Activations, rows: &mut Rows<'_>) 
                 let sum = if piece.tensor_type.is_float() {
                     float_row(piece, group, row, x.values(token))
                 } else {
-                    quantized_row(piece, group, row, x.quantized(token))
+                    quantized_row(
+                        piece,
+                        group,
+                        row,
+                        x.quantized(token, piece.tensor_type.block_len()),
+                    )
                 };
                 rows.write(token, first + row, &[sum]);
             }

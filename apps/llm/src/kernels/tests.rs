@@ -1,3 +1,5 @@
+use half::f16;
+
 use super::*;
 use crate::testing::{Noise, file_rows};
 
@@ -256,4 +258,24 @@ fn unknown_kernels_are_an_error_that_lists_the_known() {
     let error = Kernels::named("sse9").unwrap_err().to_string();
     assert!(error.contains("PANGEA_KERNELS") && error.contains("reference"), "{error}");
     assert_eq!(Kernels::named("reference").unwrap().name(), "reference");
+}
+
+#[test]
+fn inputs_are_rounded_as_ggml_rounds_them() {
+    // The greatest of each 32 columns is a 127th more than that of the 32 before.
+    let mut values = [0.25_f32; 256];
+    for (part, values) in values.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        values[3] = -1.0 - part as f32 / 127.0;
+    }
+    let x = activations(&values, 256);
+    for (part, short) in x.quantized(0, 32).iter().enumerate() {
+        let step = (127.0 + part as f32) / 127.0 / 127.0;
+        assert_eq!(short.scale, f16::from_f32(step).to_f32());
+        assert_eq!(short.quants[0][3], -127);
+    }
+    for (part, long) in x.quantized(0, 256).iter().enumerate() {
+        assert_eq!(long.scale, 134.0 / 127.0 / 127.0);
+        let expected = (-127.0 - part as f32) / 134.0 * 127.0;
+        assert_eq!(f32::from(long.quants[0][3]), expected.round());
+    }
 }

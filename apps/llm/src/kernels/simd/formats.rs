@@ -37,7 +37,7 @@ impl<F: Format> Kernel for Blocks<F> {
         x: &Activations,
         token: usize,
     ) -> [S::Floats; T] {
-        let x: [&[Quantized]; T] = std::array::from_fn(|t| x.quantized(token + t));
+        let x: [&[Quantized]; T] = std::array::from_fn(|t| x.quantized(token + t, F::PARTS * PART));
         let mut sums = [simd.floats(0.0); T];
         for (index, block) in group.chunks_exact(F::BYTES).enumerate() {
             F::add(simd, block, x.map(|x| &x[index * F::PARTS..][..F::PARTS]), &mut sums);
