@@ -113,16 +113,16 @@ pub(crate) struct Place {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sampling {
     /// 0 takes the likeliest token always; more is more varied
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 0.0)]
     pub(crate) temperature: f32,
     /// Choose among the K likeliest; 0 is no limit
     #[arg(long, default_value_t = 0)]
     pub(crate) top_k: usize,
     /// Choose among the likeliest that have this probability together
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 1.0)]
     pub(crate) top_p: f32,
     /// Choose among those that have this part of the likeliest's probability
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 0.0)]
     pub(crate) min_p: f32,
     /// The same seed gives the same text
     #[arg(long, default_value_t = 0)]
