@@ -16,7 +16,8 @@ fn send_and_receive(criterion: &mut Criterion) {
             bencher.iter(|| {
                 let message = NonNull::from(&mut message[..]);
                 let op = Op::Send { target: fabric.node(), message };
-                // SAFETY: shared memory sends before `post` returns, so that the message outlives its use.
+                // SAFETY: shared memory sends before `post` returns, so that the message outlives
+                // its use.
                 unsafe { fabric.post(&[Request { token: Token(0), op }]) }.expect("room");
                 fabric.poll(&mut |completion| _ = black_box(completion)).expect("a message");
             });

@@ -75,8 +75,9 @@ impl Words {
         assert!(index < Self::LEN, "the words are few");
         let first = std::ptr::with_exposed_provenance_mut::<u64>(self.address);
         let word = first.wrapping_add(index);
-        // SAFETY: the address is that of the first of `LEN` words in node 0's heap, which every node
-        // maps at the same address and keeps mapped while `memory` lives; all access is atomic.
+        // SAFETY: the address is that of the first of `LEN` words in node 0's heap, which every
+        // node maps at the same address and keeps mapped while `memory` lives; all access is
+        // atomic.
         unsafe { AtomicU64::from_ptr(word) }
     }
 }

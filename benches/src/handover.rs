@@ -35,8 +35,8 @@ impl Handover<'_> {
 }
 
 fn wait(word: &AtomicU64, number: u64) {
-    // Acquire: pairs with the Release of the other side. Without a deadline, as it is the bound; a job
-    // whose other node dies is ended by its launcher.
+    // Acquire: pairs with the Release of the other side. Without a deadline, as it is the bound; a
+    // job whose other node dies is ended by its launcher.
     while word.load(Ordering::Acquire) != number {
         spin_loop();
     }

@@ -90,8 +90,8 @@ fn watch(processes: &[u64], is_done: &AtomicBool) -> u64 {
     peak
 }
 
-/// What a process has in use, with its part of what it shares: Linux's proportional set size; `None`
-/// where there is none.
+/// What a process has in use, with its part of what it shares: Linux's proportional set size;
+/// `None` where there is none.
 fn proportional_bytes(process: u64) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;

@@ -94,8 +94,8 @@ impl Pair {
         Ok(Figure::compare("message.awake", "ns", RUNS, ours, bound))
     }
 
-    /// Both sides sleep when a message comes: the second because the first pauses before it calls, the
-    /// first because the second pauses before it answers, and says how long.
+    /// Both sides sleep when a message comes: the second because the first pauses before it calls,
+    /// the first because the second pauses before it answers, and says how long.
     fn asleep(&self, is_first: bool) -> Result<Figure> {
         let sleepers =
             Sleepers { forth: self.page.half_word(512)?, back: self.page.half_word(768)? };
@@ -165,8 +165,8 @@ enum Part {
     Reply,
 }
 
-/// Times round trips in which both sides have time to fall asleep; microseconds without the second's
-/// pause, which it leaves in `pause`.
+/// Times round trips in which both sides have time to fall asleep; microseconds without the
+/// second's pause, which it leaves in `pause`.
 fn slow_round_trips(is_first: bool, pause: &AtomicU64, mut act: impl FnMut(Part)) -> Vec<f64> {
     let trips = (0..ASLEEP_BATCHES).map(|_| {
         if is_first {

@@ -1,7 +1,7 @@
 //! Keeping a process on one core, so that its neighbour has the other.
 
-/// Keeps the calling thread, and those it starts, on the core that `index` falls to. Where the system
-/// has no such call, or refuses, nothing changes.
+/// Keeps the calling thread, and those it starts, on the core that `index` falls to. Where the
+/// system has no such call, or refuses, nothing changes.
 #[cfg(target_os = "linux")]
 pub(crate) fn pin(index: usize) {
     // SAFETY: all zero is an empty set.

@@ -13,8 +13,8 @@ pub fn read(pool: &Pool, slices: &[&[u8]]) {
     pool.run(tasks.len(), &|task| _ = black_box(sum(tasks[task])));
 }
 
-/// The exclusive or of all 64-bit words: too little work to be what is measured. Four streams are read
-/// in step, which keeps more of the memory busy than one does.
+/// The exclusive or of all 64-bit words: too little work to be what is measured. Four streams are
+/// read in step, which keeps more of the memory busy than one does.
 fn sum(bytes: &[u8]) -> u64 {
     let (lines, _) = bytes.as_chunks::<64>();
     let quarter = lines.len() / 4;

@@ -1,6 +1,7 @@
 //! The example of README.md: one node writes, all read.
 //!
-//! `cargo run --example squares -p pangea` alone, or `pangea run -n 4 -- target/debug/examples/squares`.
+//! `cargo run --example squares -p pangea` alone, or `pangea run -n 4 --
+//! target/debug/examples/squares`.
 
 use pangea::{Cluster, Config, FrozenVec, Placement};
 

@@ -7,8 +7,8 @@
 //! +---------------+-----------------+----------------
 //! ```
 //!
-//! So that an address means the same everywhere, all nodes must find the range free. Node 0 proposes
-//! places at random until nobody objects; nothing is ever overwritten, and ASLR stays on.
+//! So that an address means the same everywhere, all nodes must find the range free. Node 0
+//! proposes places at random until nobody objects; nothing is ever overwritten, and ASLR stays on.
 
 use std::{
     hash::{BuildHasher, RandomState},

@@ -15,7 +15,8 @@ use crate::{
     progress::Shared, sync::Deadline,
 };
 
-/// A node's membership; left when the last clone, and the last handle of anything in it, is dropped.
+/// A node's membership; left when the last clone, and the last handle of anything in it, is
+/// dropped.
 ///
 /// Dropping it waits for nobody. End a program with a [`barrier`](Self::barrier) where others may
 /// still need this node's heap.
@@ -31,8 +32,8 @@ pub(crate) struct Member {
 }
 
 impl Cluster {
-    /// Joins the cluster that a launcher has invited this process to, and returns when all nodes have
-    /// joined; without a launcher, a cluster of one.
+    /// Joins the cluster that a launcher has invited this process to, and returns when all nodes
+    /// have joined; without a launcher, a cluster of one.
     ///
     /// # Errors
     ///
@@ -69,13 +70,13 @@ impl Cluster {
         Ok(GlobalVec::new(Handle::allocate(&self.member, len, placement)?))
     }
 
-    /// Makes `handle` known to all nodes under `name`; it stays so while the cluster lives, and so does
-    /// its memory.
+    /// Makes `handle` known to all nodes under `name`; it stays so while the cluster lives, and so
+    /// does its memory.
     ///
     /// # Errors
     ///
-    /// [`Error::NameTaken`] where something else has the name, [`Error::PeerLost`] where the node that
-    /// keeps it is gone.
+    /// [`Error::NameTaken`] where something else has the name, [`Error::PeerLost`] where the node
+    /// that keeps it is gone.
     pub fn publish(&self, name: &str, handle: &impl Publish) -> Result {
         let was_published = handle.set_published(true);
         let result = naming::publish(&self.member.shared, name, handle.to_wire());
@@ -90,20 +91,20 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// [`Error::TimedOut`] where nothing is published in time, [`Error::TypeMismatch`] where it is of
-    /// another type, [`Error::PeerLost`] where the node that keeps the name is gone.
+    /// [`Error::TimedOut`] where nothing is published in time, [`Error::TypeMismatch`] where it is
+    /// of another type, [`Error::PeerLost`] where the node that keeps the name is gone.
     pub fn lookup<H: Publish>(&self, name: &str) -> Result<H> {
         let wire = naming::look_up(&self.member.shared, name)?;
         H::from_wire(&self.member, name, wire)
     }
 
-    /// Waits until every node has called this as often as this one: what any of them wrote before is
-    /// seen by all of them after. One that failed can be tried again.
+    /// Waits until every node has called this as often as this one: what any of them wrote before
+    /// is seen by all of them after. One that failed can be tried again.
     ///
     /// # Errors
     ///
-    /// [`Error::PeerLost`] where a node is gone, [`Error::TimedOut`] where one does not come in time
-    /// ([`Config::timeout`]).
+    /// [`Error::PeerLost`] where a node is gone, [`Error::TimedOut`] where one does not come in
+    /// time ([`Config::timeout`]).
     pub fn barrier(&self) -> Result {
         let shared = &self.member.shared;
         shared.barrier.wait(&*shared.fabric, Deadline::After(shared.config.timeout))

@@ -16,12 +16,12 @@ const HEAP_MIN: u64 = 16 << 10;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// Capacity of this node's heap, in bytes; memory is taken when it is first written. Default: as
-    /// much as the machine has, so that what fits the machine fits the heap. `PANGEA_HEAP=1.5G`.
+    /// Capacity of this node's heap, in bytes; memory is taken when it is first written. Default:
+    /// as much as the machine has, so that what fits the machine fits the heap. `PANGEA_HEAP=1.5G`.
     pub heap_bytes: u64,
-    /// After how long a wait for other nodes gives up. The death of a node ends a wait at once; this
-    /// bounds the wait for one that is stopped, or that takes another way. Default: 10 minutes, as
-    /// nodes may compute unevenly. `PANGEA_TIMEOUT=600` (seconds).
+    /// After how long a wait for other nodes gives up. The death of a node ends a wait at once;
+    /// this bounds the wait for one that is stopped, or that takes another way. Default: 10
+    /// minutes, as nodes may compute unevenly. `PANGEA_TIMEOUT=600` (seconds).
     pub timeout: Duration,
     /// After how long joining gives up. Default: 30 seconds, or `timeout` if that is less.
     pub join_timeout: Duration,

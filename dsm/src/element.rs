@@ -11,7 +11,8 @@ use pangea_rdma::{copy_in, copy_out};
 
 use crate::Portable;
 
-/// Whether a `T` can be accessed as a word of type `W`: it has its size, and at least its alignment.
+/// Whether a `T` can be accessed as a word of type `W`: it has its size, and at least its
+/// alignment.
 const fn is_word<T, W>() -> bool {
     size_of::<T>() == size_of::<W>() && align_of::<T>() >= align_of::<W>()
 }
@@ -59,8 +60,8 @@ pub(crate) unsafe fn load<T: Portable>(source: NonNull<T>) -> T {
         return load_as!(AtomicU8, source);
     }
     let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: `value` is `size_of::<T>()` bytes, all of them initialised (zeroed), and borrowed here
-    // only.
+    // SAFETY: `value` is `size_of::<T>()` bytes, all of them initialised (zeroed), and borrowed
+    // here only.
     let bytes = unsafe { slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<T>()) };
     // SAFETY: the caller vouches for `source`; `value` is on this stack and does not overlap it.
     unsafe { copy_out(source.cast(), bytes) };
@@ -84,14 +85,16 @@ pub(crate) unsafe fn store<T: Portable>(target: NonNull<T>, value: T) {
     } else if const { is_word::<T, u8>() } {
         store_as!(AtomicU8, target, value);
     } else {
-        // SAFETY: the caller vouches for `target`; `value` is on this stack and does not overlap it.
+        // SAFETY: the caller vouches for `target`; `value` is on this stack and does not overlap
+        // it.
         unsafe { copy_in(bytes_of(slice::from_ref(&value)), target.cast()) };
     }
 }
 
 /// The bytes of `values`.
 pub(crate) fn bytes_of<T: Portable>(values: &[T]) -> &[u8] {
-    // SAFETY: a `Portable` value is all initialised bytes, without padding; they are borrowed as long.
+    // SAFETY: a `Portable` value is all initialised bytes, without padding; they are borrowed as
+    // long.
     unsafe { slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 

@@ -71,19 +71,20 @@ impl<T: Portable> FrozenVec<T> {
         self.handle.parts()
     }
 
-    /// Elements of one node as a slice, which is resident: to read it takes no part of this library.
+    /// Elements of one node as a slice, which is resident: to read it takes no part of this
+    /// library.
     ///
     /// # Errors
     ///
     /// [`Error::PeerLost`](crate::Error::PeerLost) where their home is gone,
-    /// [`Error::NotContiguous`](crate::Error::NotContiguous) where they live on several nodes (take the
-    /// [`parts`](Self::parts) one by one), [`Error::OutOfBounds`](crate::Error::OutOfBounds).
+    /// [`Error::NotContiguous`](crate::Error::NotContiguous) where they live on several nodes (take
+    /// the [`parts`](Self::parts) one by one), [`Error::OutOfBounds`](crate::Error::OutOfBounds).
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<&[T]> {
         let place = contiguous(&self.handle, range)?;
-        // SAFETY: the elements are inside a window, mapped as long as the handle lives, aligned, and
-        // valid whatever their bytes (`Portable`). Nobody writes them: a vector is frozen before it is
-        // published, and so while no other handle exists, or by `freeze_published`, whose caller vouches
-        // for it; and published memory is never freed.
+        // SAFETY: the elements are inside a window, mapped as long as the handle lives, aligned,
+        // and valid whatever their bytes (`Portable`). Nobody writes them: a vector is frozen
+        // before it is published, and so while no other handle exists, or by `freeze_published`,
+        // whose caller vouches for it; and published memory is never freed.
         Ok(unsafe { place.as_ref() })
     }
 }

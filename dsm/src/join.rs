@@ -154,7 +154,7 @@ impl Newcomer<'_> {
         Err(Error::Config {
             field: "PANGEA_HEAP",
             reason: format!(
-                "no range of {} times {stride} bytes is free on all nodes, in {CANDIDATES} attempts; \
+                "no range of {} times {stride} bytes is free on all nodes ({CANDIDATES} attempts); \
                  make the heaps smaller or lift the limit on addresses (ulimit -v)",
                 self.fabric.nodes()
             ),

@@ -80,8 +80,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// Starts a process for each of `commands`, the nodes of one cluster in order. They end with the
-    /// calling thread, where the system can see to that (Linux).
+    /// Starts a process for each of `commands`, the nodes of one cluster in order. They end with
+    /// the calling thread, where the system can see to that (Linux).
     ///
     /// # Errors
     ///
@@ -120,8 +120,8 @@ impl Job {
         self.sender.clone()
     }
 
-    /// Waits until all nodes have ended, and returns how the first failed, if one did. One that failed
-    /// because it had lost another is not the first.
+    /// Waits until all nodes have ended, and returns how the first failed, if one did. One that
+    /// failed because it had lost another is not the first.
     ///
     /// When one fails, the others have a moment to notice and to say so; then they are told to end,
     /// and then killed. All are gone within 2 seconds.
@@ -190,8 +190,8 @@ impl Job {
     fn signal_all(&self, signal: i32) {
         for child in self.children.iter().flatten() {
             let Ok(process) = libc::pid_t::try_from(child.id()) else { continue };
-            // SAFETY: a child that was not waited for yet keeps its number, so that no stranger gets
-            // the signal; no memory is touched.
+            // SAFETY: a child that was not waited for yet keeps its number, so that no stranger
+            // gets the signal; no memory is touched.
             unsafe { libc::kill(process, signal) };
         }
     }

@@ -1,7 +1,7 @@
 //! One address space over many nodes.
 //!
-//! Each node contributes a heap; every node sees every heap at the same addresses. What is allocated
-//! is named by a handle, which can be published under a name and looked up by the others:
+//! Each node contributes a heap; every node sees every heap at the same addresses. What is
+//! allocated is named by a handle, which can be published under a name and looked up by the others:
 //!
 //! ```
 //! use pangea::{Cluster, Config, FrozenVec, Placement};
@@ -23,16 +23,17 @@
 //!
 //! # Memory model, in a paragraph
 //!
-//! A [`GlobalVec`] is read and written word by word: an element of 1, 2, 4 or 8 bytes that is aligned
-//! to its size is never torn, larger ones may be; nothing is ordered except by atomics, which are
-//! sequentially consistent, and by [`Cluster::barrier`], [`Cluster::publish`] and
-//! [`Cluster::lookup`], which order all that was written before them. A [`FrozenVec`] never changes,
-//! so that its elements are ordinary slices wherever they live. `docs/memory-model.md` says it in full.
+//! A [`GlobalVec`] is read and written word by word: an element of 1, 2, 4 or 8 bytes that is
+//! aligned to its size is never torn, larger ones may be; nothing is ordered except by atomics,
+//! which are sequentially consistent, and by [`Cluster::barrier`], [`Cluster::publish`] and
+//! [`Cluster::lookup`], which order all that was written before them. A [`FrozenVec`] never
+//! changes, so that its elements are ordinary slices wherever they live. `docs/memory-model.md`
+//! says it in full.
 //!
 //! # Failure
 //!
-//! A node that dies is an [`Error::PeerLost`] to whoever touches its data or waits for it, at once; no
-//! wait is without a deadline ([`Config::timeout`]).
+//! A node that dies is an [`Error::PeerLost`] to whoever touches its data or waits for it, at once;
+//! no wait is without a deadline ([`Config::timeout`]).
 
 mod address_space;
 mod allocation;

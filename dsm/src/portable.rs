@@ -2,8 +2,52 @@
 
 /// Data that means the same on every node: no addresses, no handles, no padding.
 ///
-/// Derive it for structs whose fields are all `Portable`; the derive checks that the layout is fixed
-/// (`repr(C)` or `repr(transparent)`) and without padding.
+/// Derive it for structs whose fields are all `Portable`; the derive checks that the layout is
+/// fixed (`repr(C)` or `repr(transparent)`) and without padding.
+///
+/// ```
+/// use pangea::Portable;
+///
+/// #[derive(Clone, Copy, Portable)]
+/// #[repr(C)]
+/// struct Sample {
+///     time: u64,
+///     value: [f32; 2],
+/// }
+/// ```
+///
+/// Padding, whose bytes have no value, is an error to compile:
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, pangea::Portable)]
+/// #[repr(C)]
+/// struct Padded {
+///     small: u8,
+///     large: u64,
+/// }
+/// ```
+///
+/// and so are a layout that the compiler may choose, a field that means nothing elsewhere, and an
+/// enum, of which some bytes are no value:
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, pangea::Portable)]
+/// struct Unordered(u64);
+/// ```
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, pangea::Portable)]
+/// #[repr(C)]
+/// struct Address(&'static u64);
+/// ```
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, pangea::Portable)]
+/// #[repr(u8)]
+/// enum Choice {
+///     One = 1,
+/// }
+/// ```
 ///
 /// # Safety
 ///

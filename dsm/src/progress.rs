@@ -172,7 +172,8 @@ impl Shared {
             }
             if epoch != known_epoch {
                 known_epoch = epoch;
-                // Release: pairs with the Acquire in `check_answerable`; who sees it sees the answers.
+                // Release: pairs with the Acquire in `check_answerable`; who sees it sees the
+                // answers.
                 self.losses.store(epoch, Ordering::Release);
                 self.tickets.look_again();
             }

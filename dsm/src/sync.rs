@@ -1,7 +1,8 @@
-//! The barrier: in round k, a node tells the one 2^k after it, and hears from the one 2^k before it.
+//! The barrier: in round k, a node tells the one 2^k after it, and hears from the one 2^k before
+//! it.
 //!
-//! After the last round everybody has heard, directly or not, from everybody (dissemination barrier:
-//! Hensgen, Finkel and Manber, 1988). Telling is a store to a word of the other's page.
+//! After the last round everybody has heard, directly or not, from everybody (dissemination
+//! barrier: Hensgen, Finkel and Manber, 1988). Telling is a store to a word of the other's page.
 
 use std::{
     hint::spin_loop,
@@ -20,8 +21,8 @@ pub(crate) const PAGE_LEN: usize = 16 * 128;
 /// Looks at a word before the other node is told to wake, if it sleeps.
 const LOOKS: u32 = 64;
 
-/// When a wait gives up. To read the clock takes as long as a barrier, so that it is read only where
-/// there is a wait.
+/// When a wait gives up. To read the clock takes as long as a barrier, so that it is read only
+/// where there is a wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
     At(Instant),
@@ -117,8 +118,8 @@ struct RoundWord<'a>(&'a std::sync::atomic::AtomicU64);
 
 impl RoundWord<'_> {
     fn tell(&self, number: u64) {
-        // Release: pairs with the Acquire in `has_heard`; all that was written before the barrier is
-        // visible after it.
+        // Release: pairs with the Acquire in `has_heard`; all that was written before the barrier
+        // is visible after it.
         self.0.store(number, std::sync::atomic::Ordering::Release);
     }
 
@@ -130,8 +131,8 @@ impl RoundWord<'_> {
 
 /// A node without which the barrier cannot be passed: `from` if it is gone, or any that has died.
 ///
-/// One that said goodbye may have passed this barrier before; who waits for it in vain fails, and so
-/// do all, in turn.
+/// One that said goodbye may have passed this barrier before; who waits for it in vain fails, and
+/// so do all, in turn.
 fn lost_node(fabric: &dyn Fabric, from: NodeId) -> Option<NodeId> {
     if fabric.epoch() == 1 {
         return None;

@@ -146,17 +146,17 @@ impl<T: Portable> GlobalVec<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Published`] where others may know of it, [`Error::NotContiguous`] where the elements
-    /// live on several nodes, [`Error::OutOfBounds`], [`Error::PeerLost`].
+    /// [`Error::Published`] where others may know of it, [`Error::NotContiguous`] where the
+    /// elements live on several nodes, [`Error::OutOfBounds`], [`Error::PeerLost`].
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<&mut [T]> {
         if self.handle.allocation().is_published() {
             return Err(Error::Published);
         }
         let place = contiguous(&self.handle, range)?;
-        // SAFETY: the elements are inside a window, mapped as long as the handle lives, aligned, and
-        // valid whatever their bytes (`Portable`). Nobody else accesses them while `self` is borrowed:
-        // the allocation is this handle's alone, as it was never published and `GlobalVec` is not
-        // `Clone`.
+        // SAFETY: the elements are inside a window, mapped as long as the handle lives, aligned,
+        // and valid whatever their bytes (`Portable`). Nobody else accesses them while `self` is
+        // borrowed: the allocation is this handle's alone, as it was never published and
+        // `GlobalVec` is not `Clone`.
         Ok(unsafe { &mut *place.as_ptr() })
     }
 
@@ -164,8 +164,8 @@ impl<T: Portable> GlobalVec<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Published`] where others may have handles that write: freeze first, then publish, or
-    /// see [`freeze_published`](Self::freeze_published).
+    /// [`Error::Published`] where others may have handles that write: freeze first, then publish,
+    /// or see [`freeze_published`](Self::freeze_published).
     pub fn freeze(self) -> Result<FrozenVec<T>> {
         if self.handle.allocation().is_published() {
             return Err(Error::Published);
@@ -207,8 +207,8 @@ impl<T: Word> GlobalVec<T> {
         Ok(T::from_word(self.word(index)?.swap(value.to_word(), Ordering::SeqCst)))
     }
 
-    /// Replaces an element by `desired` if it is `expected`, and returns the value before, which tells
-    /// whether it was. Sequentially consistent.
+    /// Replaces an element by `desired` if it is `expected`, and returns the value before, which
+    /// tells whether it was. Sequentially consistent.
     ///
     /// # Errors
     ///
@@ -225,9 +225,10 @@ impl<T: Word> GlobalVec<T> {
     #[inline]
     fn word(&self, index: usize) -> Result<&AtomicU64> {
         let place = self.handle.element(index)?.cast::<AtomicU64>();
-        // SAFETY: `element` returns a place inside a window, mapped as long as the handle lives, with
-        // the size and alignment of `u64` (`Word`); no reference to an element exists (`slice_mut`
-        // borrows the vector exclusively), and others access it atomically or by foreign code.
+        // SAFETY: `element` returns a place inside a window, mapped as long as the handle lives,
+        // with the size and alignment of `u64` (`Word`); no reference to an element exists
+        // (`slice_mut` borrows the vector exclusively), and others access it atomically or by
+        // foreign code.
         Ok(unsafe { place.as_ref() })
     }
 }

@@ -1,5 +1,9 @@
 //! Frames over a Unix socket, each with at most one file descriptor beside it.
 
+#[cfg_attr(target_os = "linux", path = "descriptor/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "descriptor/macos.rs")]
+mod os;
+
 use std::{
     io::{self, Write},
     os::{
@@ -45,7 +49,7 @@ pub(crate) fn send(
     unsafe { data.cast::<RawFd>().write_unaligned(descriptor.as_raw_fd()) };
     let sent = retry(|| {
         // SAFETY: `message`, and all that it names, live during the call.
-        unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, NO_SIGNAL) }
+        unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, os::NO_SIGNAL) }
     })?;
     (&*socket).write_all(&bytes[sent..])
 }
@@ -62,7 +66,7 @@ pub(crate) fn receive(
     let received = retry(|| {
         // SAFETY: `message`, and all that it names, live during the call; the kernel writes at most
         // the lengths given there.
-        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, CLOSE_ON_EXEC) }
+        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, os::CLOSE_ON_EXEC) }
     })?;
     let descriptor = descriptor_of(&message);
     if message.msg_flags & libc::MSG_CTRUNC != 0 {
@@ -141,18 +145,6 @@ fn retry(mut call: impl FnMut() -> isize) -> io::Result<usize> {
         }
     }
 }
-
-/// A closed socket is an error, not a signal; std sets the same for sockets where this flag is
-/// missing.
-#[cfg(target_os = "linux")]
-const NO_SIGNAL: libc::c_int = libc::MSG_NOSIGNAL;
-#[cfg(not(target_os = "linux"))]
-const NO_SIGNAL: libc::c_int = 0;
-
-#[cfg(target_os = "linux")]
-const CLOSE_ON_EXEC: libc::c_int = libc::MSG_CMSG_CLOEXEC;
-#[cfg(not(target_os = "linux"))]
-const CLOSE_ON_EXEC: libc::c_int = 0;
 
 /// Keeps a received descriptor out of programs that this one starts.
 fn close_on_exec(descriptor: &OwnedFd) {

@@ -138,19 +138,19 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     /// What can be done to `peer` without its help.
     fn capabilities(&self, peer: NodeId) -> Capabilities;
 
-    /// Lets every peer read and write `memory` until the fabric is dropped. Every node registers its
-    /// memories in the same order, so that they have the same numbers everywhere.
+    /// Lets every peer read and write `memory` until the fabric is dropped. Every node registers
+    /// its memories in the same order, so that they have the same numbers everywhere.
     fn register(&self, memory: Arc<Mapping>) -> Result<Region>;
 
-    /// The memory object of a region that `peer` has registered or will have before `deadline`, where
-    /// [`Capabilities::mapped`] holds; to be mapped and handed to [`attach`](Self::attach).
+    /// The memory object of a region that `peer` has registered or will have before `deadline`,
+    /// where [`Capabilities::mapped`] holds; to be mapped and handed to [`attach`](Self::attach).
     fn object(&self, peer: NodeId, region: Region, deadline: Instant) -> Result<SharedObject>;
 
     /// Tells the fabric where a peer's region has been mapped, so that it uses that mapping.
     fn attach(&self, peer: NodeId, region: Region, memory: Arc<Mapping>);
 
-    /// Starts the requests of `batch` in order, and returns how many; fewer than all where a queue is
-    /// full: poll, then post the rest. Every request started completes exactly once.
+    /// Starts the requests of `batch` in order, and returns how many; fewer than all where a queue
+    /// is full: poll, then post the rest. Every request started completes exactly once.
     ///
     /// # Safety
     ///

@@ -1,8 +1,8 @@
 //! Moving bytes between nodes, over whichever wire they share.
 //!
 //! A [`Fabric`] is one node's end of all the ways it reaches the others. Operations are data
-//! ([`Request`]s are posted, [`Completion`]s are polled), memory is a [`Mapping`] that stays put, and
-//! a node that died is an [`Error::PeerLost`], never a wait without end.
+//! ([`Request`]s are posted, [`Completion`]s are polled), memory is a [`Mapping`] that stays put,
+//! and a node that died is an [`Error::PeerLost`], never a wait without end.
 //!
 //! There is one provider so far: [`shm`], for nodes on one host. They find each other through
 //! [`bootstrap`].

@@ -1,8 +1,9 @@
 //! Memory that stays put, the only thing that can be registered.
 //!
-//! A [`SharedObject`] is memory without an address or a name: it lives as long as somebody holds its
-//! descriptor or maps it, and vanishes with the last of them, however they end. A [`Mapping`] is an
-//! object at an address. A [`Reservation`] keeps a range of addresses free for mappings to come.
+//! A [`SharedObject`] is memory without an address or a name: it lives as long as somebody holds
+//! its descriptor or maps it, and vanishes with the last of them, however they end. A [`Mapping`]
+//! is an object at an address. A [`Reservation`] keeps a range of addresses free for mappings to
+//! come.
 
 #[cfg_attr(target_os = "linux", path = "mapping/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "mapping/macos.rs")]
@@ -219,9 +220,9 @@ impl Mapping {
     /// The 64-bit word at `offset`.
     pub fn word(&self, offset: u64) -> Result<&AtomicU64> {
         let word = self.aligned_range(offset, 8)?.cast::<AtomicU64>();
-        // SAFETY: the word is inside the mapping and aligned (checked by `aligned_range`), it lives as
-        // long as `self`, any bytes are a valid atomic, and others access it by atomics or copies of
-        // foreign code only.
+        // SAFETY: the word is inside the mapping and aligned (checked by `aligned_range`), it lives
+        // as long as `self`, any bytes are a valid atomic, and others access it by atomics or
+        // copies of foreign code only.
         Ok(unsafe { word.as_ref() })
     }
 
@@ -279,7 +280,8 @@ impl Mapping {
     }
 
     /// Asks the system to back the range, and what shares its large pages, by large pages where it
-    /// can. Before the range is first written that makes it faster to fill; afterwards it costs a copy.
+    /// can. Before the range is first written that makes it faster to fill; afterwards it costs a
+    /// copy.
     pub fn coalesce(&self, offset: u64, len: u64) -> Result {
         self.range(offset, len)?;
         os::coalesce(self, offset..offset + len);
@@ -301,7 +303,8 @@ impl Mapping {
 ///
 /// # Safety
 ///
-/// `source` must be `target.len()` bytes that stay mapped during the call, and not overlap `target`.
+/// `source` must be `target.len()` bytes that stay mapped during the call, and not overlap
+/// `target`.
 #[inline]
 pub unsafe fn copy_out(source: NonNull<u8>, target: &mut [u8]) {
     let memcpy: unsafe extern "C" fn(_, _, _) -> *mut libc::c_void = black_box(libc::memcpy);
@@ -313,7 +316,8 @@ pub unsafe fn copy_out(source: NonNull<u8>, target: &mut [u8]) {
 ///
 /// # Safety
 ///
-/// `target` must be `source.len()` bytes that stay mapped during the call, and not overlap `source`.
+/// `target` must be `source.len()` bytes that stay mapped during the call, and not overlap
+/// `source`.
 #[inline]
 pub unsafe fn copy_in(source: &[u8], target: NonNull<u8>) {
     let memcpy: unsafe extern "C" fn(_, _, _) -> *mut libc::c_void = black_box(libc::memcpy);

@@ -73,8 +73,8 @@ struct Polling {
     done: Vec<(Token, Ended)>,
 }
 
-/// How a request ended. The error is boxed, as there is none: a success then fits two registers, and
-/// is not copied through memory on its way.
+/// How a request ended. The error is boxed, as there is none: a success then fits two registers,
+/// and is not copied through memory on its way.
 type Ended = Result<u64, Box<Error>>;
 
 #[derive(Debug)]
@@ -203,7 +203,8 @@ impl Shm {
                 let start = start.range(source.offset, target.len() as u64)?;
                 // SAFETY: the caller gives `target` to the fabric until the request has completed.
                 let target = unsafe { target.as_mut() };
-                // SAFETY: `start` is that many bytes of a mapping (checked), which is held by `regions`.
+                // SAFETY: `start` is that many bytes of a mapping (checked), which is held by
+                // `regions`.
                 unsafe { copy_out(start, target) };
                 Ok(0)
             }
@@ -212,7 +213,8 @@ impl Shm {
                 let start = start.range(target.offset, source.len() as u64)?;
                 // SAFETY: the caller gives `source` to the fabric until the request has completed.
                 let source = unsafe { source.as_ref() };
-                // SAFETY: `start` is that many bytes of a mapping (checked), which is held by `regions`.
+                // SAFETY: `start` is that many bytes of a mapping (checked), which is held by
+                // `regions`.
                 unsafe { copy_in(source, start) };
                 Ok(0)
             }

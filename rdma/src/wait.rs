@@ -57,7 +57,8 @@ impl Doorbell {
     /// Wakes whoever sleeps here, without looking whether somebody does.
     #[cold]
     pub fn wake(&self) {
-        // Release: pairs with the Acquire in `sleep`; who sees the new count sees what it announces.
+        // Release: pairs with the Acquire in `sleep`; who sees the new count sees what it
+        // announces.
         self.rings.fetch_add(1, Ordering::Release);
         os::wake_all(&self.rings);
     }

@@ -11,8 +11,8 @@ use pangea::{NodeId, launch::Job};
 
 use crate::job::{Outcome, node, run, succeeds};
 
-/// Checks that the job of `scenario` ends in time by the failure of node 1, as `code` says, and that
-/// the others say whom they lost.
+/// Checks that the job of `scenario` ends in time by the failure of node 1, as `code` says, and
+/// that the others say whom they lost.
 fn fails(scenario: &str, code: u8) -> Outcome {
     let start = Instant::now();
     let outcome = run(3, || node(scenario));

@@ -47,7 +47,8 @@ impl Generation {
 ///
 /// # Errors
 ///
-/// Where the prompt does not fit the session, the logits are no numbers, `check` or `on_text` fails.
+/// Where the prompt does not fit the session, the logits are no numbers, `check` or `on_text`
+/// fails.
 pub fn generate(
     session: &mut Session<'_>,
     tokenizer: &Tokenizer,

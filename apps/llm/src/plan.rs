@@ -1,8 +1,8 @@
 //! Which rows of which tensor live in whose heap.
 //!
-//! Every matrix is cut by rows into one piece a node, as evenly as groups of rows allow; vectors are
-//! small, and dealt out in turn. All nodes make the same plan from the file's header, so that none
-//! need be told.
+//! Every matrix is cut by rows into one piece a node, as evenly as groups of rows allow; vectors
+//! are small, and dealt out in turn. All nodes make the same plan from the file's header, so that
+//! none need be told.
 
 use std::ops::Range;
 
@@ -68,7 +68,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Where the file lacks a tensor of a model like `config`, or one takes more than an address space.
+    /// Where the file lacks a tensor of a model like `config`, or one takes more than an address
+    /// space.
     pub fn with_holders(
         gguf: &Gguf<'_>,
         config: &Config,

@@ -1,5 +1,5 @@
-//! Weights in the heaps of a cluster: each node packs its share, freezes it, and sees all of them as
-//! slices.
+//! Weights in the heaps of a cluster: each node packs its share, freezes it, and sees all of them
+//! as slices.
 
 use std::ops::Range;
 
@@ -28,8 +28,8 @@ pub struct Heaps {
 }
 
 impl Heaps {
-    /// Loads this node's share of `file` into its heap, and returns when every node has. A model that
-    /// is loaded beside another has another `name`.
+    /// Loads this node's share of `file` into its heap, and returns when every node has. A model
+    /// that is loaded beside another has another `name`.
     ///
     /// # Errors
     ///
@@ -75,8 +75,8 @@ impl Heaps {
         Ok(self.bytes.iter().map(|vec| vec.slice(..)).collect::<Result<_, _>>()?)
     }
 
-    /// Whether all weights are still there. Slices of a lost node can be read, but the node that should
-    /// own them cannot be counted on.
+    /// Whether all weights are still there. Slices of a lost node can be read, but the node that
+    /// should own them cannot be counted on.
     ///
     /// # Errors
     ///

@@ -2,8 +2,8 @@
 
 use std::{io, os::unix::process::CommandExt, process::Command};
 
-/// Makes the system end the program when the thread that starts it ends, as it does when the launcher
-/// is killed.
+/// Makes the system end the program when the thread that starts it ends, as it does when the
+/// launcher is killed.
 pub(super) fn end_with_parent(command: &mut Command) {
     let request = || {
         // SAFETY: sets an attribute of the calling process; no memory is touched.

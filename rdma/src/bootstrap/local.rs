@@ -2,8 +2,8 @@
 //!
 //! The launcher makes the directory (mode 0700) with a socket in it, and a random number that names
 //! the job. Every node says hello; when all are there, each gets one end of a socket pair for each
-//! peer, and the directory is removed: from then on nothing of the job has a name. A directory whose
-//! launcher was killed before that is removed by its nodes, or by the next launcher.
+//! peer, and the directory is removed: from then on nothing of the job has a name. A directory
+//! whose launcher was killed before that is removed by its nodes, or by the next launcher.
 
 mod directory;
 mod hello;
@@ -75,8 +75,8 @@ impl Rendezvous {
         ]
     }
 
-    /// Waits for every node, and gives each a socket to every other; `None` where `is_off` said that
-    /// there will be no meeting. Strangers are told why they are refused, and do no harm.
+    /// Waits for every node, and gives each a socket to every other; `None` where `is_off` said
+    /// that there will be no meeting. Strangers are told why they are refused, and do no harm.
     pub fn serve(self, deadline: Instant, is_off: &dyn Fn() -> bool) -> Result<Option<Lifelines>> {
         let start = Instant::now();
         let mut arrived: Vec<Option<UnixStream>> = (0..self.nodes).map(|_| None).collect();

@@ -56,11 +56,11 @@ pub(super) fn discard(descriptor: &OwnedFd, _address: NonNull<u8>, range: Range<
     Ok(())
 }
 
-/// Backs every large page that the range touches, and that lies inside `mapping`, by one. Errors are
-/// ignored: where there are no large pages, small ones serve.
+/// Backs every large page that the range touches, and that lies inside `mapping`, by one. Errors
+/// are ignored: where there are no large pages, small ones serve.
 ///
-/// The kernel does not make large pages of shared memory by itself, nor of an empty range: one small
-/// page of each must be there, and the rest then costs its zeroing only.
+/// The kernel does not make large pages of shared memory by itself, nor of an empty range: one
+/// small page of each must be there, and the rest then costs its zeroing only.
 pub(super) fn coalesce(mapping: &Mapping, range: Range<u64>) {
     const LARGE: u64 = 2 << 20;
     let base = mapping.as_ptr().as_ptr().addr() as u64;

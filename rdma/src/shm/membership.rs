@@ -1,8 +1,8 @@
 //! Who is still there, and what memory they have announced.
 //!
 //! Every pair of nodes holds the two ends of a Unix socket. The system closes the ends of a process
-//! that dies, however it dies: the other end reads the end of the stream, at no cost until then. One
-//! thread a node blocks on all of its sockets. The sockets also carry descriptors of memory.
+//! that dies, however it dies: the other end reads the end of the stream, at no cost until then.
+//! One thread a node blocks on all of its sockets. The sockets also carry descriptors of memory.
 
 use std::{
     collections::HashMap,
@@ -19,14 +19,14 @@ use crate::{
     primitive::{AtomicU32, AtomicU64, Ordering},
 };
 
-/// Bytes of an announcement: region (4), zero (4), length (8); little-endian. The memory's descriptor
-/// is passed with it.
+/// Bytes of an announcement: region (4), zero (4), length (8); little-endian. The memory's
+/// descriptor is passed with it.
 const ANNOUNCEMENT_LEN: usize = 16;
 /// Regions that a peer may announce; more is a breach of the protocol.
 const REGIONS_MAX: u32 = 1024;
 
-/// Announced in the place of a region, without a descriptor, by a node that leaves; in the place of the
-/// length, one more than the number of the node that died, if one did.
+/// Announced in the place of a region, without a descriptor, by a node that leaves; in the place of
+/// the length, one more than the number of the node that died, if one did.
 const GOODBYE: Region = Region(u32::MAX);
 
 /// States of a peer, in `presence`.
@@ -62,7 +62,8 @@ impl Membership {
     /// Whether `peer` is there.
     #[inline]
     pub(super) fn presence(&self, peer: NodeId) -> Presence {
-        // Acquire: pairs with the Release in `lose`; who sees the loss sees all that the peer did before.
+        // Acquire: pairs with the Release in `lose`; who sees the loss sees all that the peer did
+        // before.
         match self.presence[peer.index()].load(Ordering::Acquire) {
             HERE => Presence::Here,
             LEFT => Presence::Left,
@@ -165,8 +166,8 @@ impl Membership {
             return;
         }
         if let Some(mut lifeline) = self.lifeline.as_ref() {
-            // First, so that the launcher knows before this node can fail for it. A launcher that is
-            // gone need not be told.
+            // First, so that the launcher knows before this node can fail for it. A launcher that
+            // is gone need not be told.
             _ = lifeline.write_all(&peer.number().to_le_bytes());
         }
         // Release: pairs with the Acquire in `presence`.

@@ -14,8 +14,8 @@
 //! # Memory ordering
 //!
 //! The stamp's Release in `push` pairs with the Acquire in `is_ready`: who sees a stamp of this lap
-//! sees the message. The Release of `consumed` in `pop` pairs with the Acquire in `push`: who sees a
-//! cell given back may write it. All else is Relaxed, and atomic only because the other side is a
+//! sees the message. The Release of `consumed` in `pop` pairs with the Acquire in `push`: who sees
+//! a cell given back may write it. All else is Relaxed, and atomic only because the other side is a
 //! process that need not keep to this.
 
 use crate::{
@@ -105,7 +105,8 @@ impl Producer {
             rest = left;
         }
         let stamp = lap(self.head) << LEN_BITS | message.len() as u64;
-        // Release: pairs with the Acquire in `Consumer::is_ready`; the message is visible before it.
+        // Release: pairs with the Acquire in `Consumer::is_ready`; the message is visible before
+        // it.
         ring.cell(self.head).stamp.store(stamp, Ordering::Release);
         self.head += count;
         true
@@ -122,7 +123,8 @@ impl Producer {
         if room(self.consumed).is_some_and(|room| room >= count) {
             return true;
         }
-        // Acquire: pairs with the Release in `Consumer::pop`; the cells are written after they were read.
+        // Acquire: pairs with the Release in `Consumer::pop`; the cells are written after they were
+        // read.
         self.consumed = ring.consumed.load(Ordering::Acquire);
         room(self.consumed).is_some_and(|room| room >= count)
     }

@@ -66,8 +66,8 @@ impl Segment {
         debug_assert!(offset + size_of::<T>() as u64 <= self.mapping.len() as u64);
         let start: NonNull<u8> = self.mapping.as_ptr();
         let offset = usize::try_from(offset).expect("an offset in a mapping is an address");
-        // SAFETY: callers pass an offset of the layout, which lies inside the mapping (its length was
-        // checked by `new`).
+        // SAFETY: callers pass an offset of the layout, which lies inside the mapping (its length
+        // was checked by `new`).
         let part = unsafe { start.add(offset) }.cast::<T>();
         // SAFETY: the part is inside the mapping and lives as long as `self`; mappings are page
         // aligned and offsets multiples of 128; `T` is made of atomics, for which all bytes are

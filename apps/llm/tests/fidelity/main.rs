@@ -25,8 +25,8 @@ use reference::{Prompt, Reference};
 ///
 /// Both round the inputs of quantized matrices to 8 bits in the same way, and agree to the last
 /// digits that are written down, until the order of a sum turns one rounding over. In a large model
-/// some are always turned over: there, a change of any number by 3e-7 of itself moves logits by 0.1.
-/// Where weights have 16 bits, llama.cpp rounds the inputs to such numbers, and we do not.
+/// some are always turned over: there, a change of any number by 3e-7 of itself moves logits by
+/// 0.1. Where weights have 16 bits, llama.cpp rounds the inputs to such numbers, and we do not.
 struct Tolerance {
     /// Greedy tokens are compared up to the first step whose two best logits are closer than this.
     margin: f32,
