@@ -136,7 +136,8 @@ impl Newcomer<'_> {
     fn propose_addresses(&mut self, stride: u64) -> Result<(Reservation, Span)> {
         for attempt in 0..CANDIDATES {
             let span = Span::candidate(self.fabric.nodes(), stride, attempt)?;
-            let Some(reservation) = span.reserve()? else { continue };
+            // An error is as good as a range that is taken: another may be free, or none is.
+            let Some(reservation) = span.reserve().ok().flatten() else { continue };
             self.tell_all(&Message::Propose { base: span.base, stride })?;
             let mut is_settled = true;
             for peer in self.peers() {

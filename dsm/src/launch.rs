@@ -85,7 +85,7 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// [`Error::Os`] where one cannot be started; the others are ended.
+    /// [`Error::Config`] where one cannot be started; the others are ended.
     pub fn start(commands: impl IntoIterator<Item = Command>) -> Result<Self> {
         let commands: Vec<Command> = commands.into_iter().collect();
         let nodes = u16::try_from(commands.len()).unwrap_or(u16::MAX);
@@ -97,7 +97,10 @@ impl Job {
         for (node, mut command) in NodeId::all(nodes).zip(commands) {
             command.envs(rendezvous.environment(node));
             os::end_with_parent(&mut command);
-            let child = command.spawn().map_err(Error::os("starting a program"))?;
+            let child = command.spawn().map_err(|error| Error::Config {
+                field: "program",
+                reason: format!("cannot start {}: {error}", command.get_program().display()),
+            })?;
             notify(node, child.id(), job.sender.clone())?;
             job.children.push(Some(child));
         }

@@ -8,13 +8,14 @@ use std::{
     process::{ExitCode, Stdio},
 };
 
-use pangea::{NodeId, launch::Job};
+use pangea::NodeId;
 use pangea_benches::{Figure, GROUPS, Group, LLAMA_BENCH, MODEL};
 
 use crate::{
     args::Bench,
     failure::{Failure, Result},
-    job::{again, forward_signals, report},
+    job::{self, again, report},
+    output,
 };
 
 /// Names the group that a node is to measure.
@@ -26,14 +27,11 @@ pub(crate) fn run(args: Bench) -> Result {
     }
     let groups = choose(&args.names)?;
     if args.list {
-        list(&groups);
+        output::write(&list(&groups))?;
         return Ok(ExitCode::SUCCESS);
     }
     if !args.json {
-        println!(
-            "{:<28} {:>10} {:>10} {:>7} {:>10} {:>10}",
-            "figure", "value", "bound", "ratio", "p50", "p99"
-        );
+        output::write(HEADING)?;
     }
     for group in groups {
         let (figures, code) = run_group(group, &args)?;
@@ -76,12 +74,9 @@ fn is_wanted(names: &[String], group: &Group, figure: &str) -> bool {
     names.is_empty() || names.iter().any(|name| name == group.name || name == figure)
 }
 
-fn list(groups: &[&Group]) {
-    for group in groups {
-        for (name, what) in group.figures {
-            println!("{name:<28} {what}");
-        }
-    }
+fn list(groups: &[&Group]) -> String {
+    let figures = groups.iter().flat_map(|group| group.figures);
+    figures.map(|(name, what)| format!("{name:<28} {what}\n")).collect()
 }
 
 fn run_group(group: &Group, args: &Bench) -> Result<(Vec<Figure>, ExitCode)> {
@@ -96,8 +91,7 @@ fn run_group(group: &Group, args: &Bench) -> Result<(Vec<Figure>, ExitCode)> {
         }
         commands.push(command);
     }
-    let mut job = Job::start(commands)?;
-    forward_signals(&job)?;
+    let mut job = job::start(commands)?;
     let stdout = job.child(NodeId::new(0)).and_then(|child| child.stdout.take());
     let lines = stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
     let mut figures = Vec::new();
@@ -110,13 +104,17 @@ fn run_group(group: &Group, args: &Bench) -> Result<(Vec<Figure>, ExitCode)> {
     Ok((figures, report(job.wait())))
 }
 
+const HEADING: &str =
+    "figure                            value      bound   ratio        p50        p99 unit\n";
+
 fn print(figure: &Figure, json: bool) -> Result<()> {
     if json {
         let line = serde_json::to_string(figure);
-        println!("{}", line.map_err(|error| Failure::usage(error.to_string()))?);
-        return Ok(());
+        let line = line.map_err(|error| Failure::usage(error.to_string()))?;
+        return Ok(output::write(&(line + "\n"))?);
     }
     let Figure { name, value, unit, bound, ratio, p50, p99, .. } = figure;
-    println!("{name:<28} {value:>10.2} {bound:>10.2} {ratio:>7.3} {p50:>10.2} {p99:>10.2} {unit}");
-    Ok(())
+    Ok(output::write(&format!(
+        "{name:<28} {value:>10.2} {bound:>10.2} {ratio:>7.3} {p50:>10.2} {p99:>10.2} {unit}\n"
+    ))?)
 }

@@ -1,7 +1,5 @@
 //! `pangea demo`: the whole in a minute: two nodes, one memory, a model in it that writes.
 
-use std::process::ExitCode;
-
 use pangea::NodeId;
 use pangea_benches::{Latency, access_latency};
 use pangea_llm::{
@@ -15,8 +13,7 @@ use crate::{
     args::{Demo, Place},
     engine::Engine,
     failure::Result,
-    job,
-    llm::write_text,
+    job, output,
 };
 
 pub(crate) fn run(args: &Demo) -> Result {
@@ -24,12 +21,10 @@ pub(crate) fn run(args: &Demo) -> Result {
         return job::run_again(args.nodes);
     }
     let engine = Engine::start(ModelFile::bundled())?;
-    if engine.computes() {
+    engine.run(|| {
         let generation = write(args, &engine)?;
-        show(&engine, &generation)?;
-    }
-    engine.finish()?;
-    Ok(ExitCode::SUCCESS)
+        Ok(output::write(&table(&engine, &generation)?)?)
+    })
 }
 
 /// Continues the prompt. So small a model repeats itself unless it is made to vary.
@@ -45,41 +40,40 @@ fn write(args: &Demo, engine: &Engine) -> Result<Generation> {
     }
     let model = engine.model(&place)?;
     let mut session = model.session(engine.context(&place))?;
-    write_text(&args.prompt)?;
+    output::write(&args.prompt)?;
     let request = Request {
         prompt: &prompt,
         limits: Limits { max_tokens: args.max_tokens, ignore_end: true },
         check: &|| engine.check(),
     };
-    let generation =
-        generate(&mut session, &tokenizer, &mut sampler, request, &mut |text| write_text(text))?;
-    write_text("\n\n")?;
+    let generation = generate(&mut session, &tokenizer, &mut sampler, request, &mut output::write)?;
+    output::write("\n\n")?;
     Ok(generation)
 }
 
-fn show(engine: &Engine, generation: &Generation) -> Result<()> {
+fn table(engine: &Engine, generation: &Generation) -> Result<String> {
     let (cluster, plan) = (&engine.cluster, &engine.plan);
-    println!("{:<8} {:<14} {:>10}", "node", "path", "weights");
+    let mut table = format!("{:<8} {:<14} {:>10}\n", "node", "path", "weights");
     for node in NodeId::all(cluster.nodes()) {
         let bytes = bytes(plan.weight_bytes(node.index()));
-        println!("{:<8} {:<14} {bytes:>10}", node.number(), cluster.path(node));
+        table += &format!("{:<8} {:<14} {bytes:>10}\n", node.number(), cluster.path(node));
     }
     let home = plan.weight_bytes(0);
     let remote: usize = (1..usize::from(cluster.nodes())).map(|node| plan.weight_bytes(node)).sum();
-    println!("weights at home     {:>10}", bytes(home));
-    println!("weights remote      {:>10}", bytes(remote));
-    println!("first token         {:>7.1} ms", generation.first_token.as_secs_f64() * 1e3);
-    println!("speed               {:>7.1} tokens/s", generation.tokens_per_second());
+    table += &format!("weights at home     {:>10}\n", bytes(home));
+    table += &format!("weights remote      {:>10}\n", bytes(remote));
+    table += &format!("first token      {:>10.1} ms\n", generation.first_token.as_secs_f64() * 1e3);
+    table += &format!("speed            {:>10.1} tokens/s\n", generation.tokens_per_second());
     let farthest = NodeId::new(cluster.nodes() - 1);
     let [load, page] = access_latency(cluster, farthest)?;
-    show_latency("8-byte load", farthest, load);
-    show_latency("4 KiB read", farthest, page);
-    Ok(())
+    table += &latency_row("8-byte load", farthest, load);
+    table += &latency_row("4 KiB read", farthest, page);
+    Ok(table)
 }
 
-fn show_latency(what: &str, home: NodeId, latency: Latency) {
+fn latency_row(what: &str, home: NodeId, latency: Latency) -> String {
     let Latency { p50, p99 } = latency;
-    println!("{what:<12} {home}  {p50:>7.1} ns (p50) {p99:>8.1} ns (p99)");
+    format!("{what} of {home} {p50:>8.1} ns (p50) {p99:>8.1} ns (p99)\n")
 }
 
 fn bytes(count: usize) -> String {

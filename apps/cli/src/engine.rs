@@ -1,6 +1,9 @@
 //! A model in the heaps of a cluster, ready to compute: what demo and llm share.
 
-use std::time::{Duration, Instant};
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use pangea::{Cluster, Config, cores};
 use pangea_llm::{
@@ -37,14 +40,14 @@ impl Engine {
         Ok(Self { cluster, shape, plan, heaps, file })
     }
 
-    /// Whether this node computes; the others only hold weights.
-    pub(crate) fn computes(&self) -> bool {
-        self.cluster.node().number() == 0
-    }
-
-    /// Waits until the node that computes has come here too.
-    pub(crate) fn finish(&self) -> Result<()> {
-        Ok(self.cluster.barrier_until(Instant::now() + PATIENCE)?)
+    /// Does `work` on the node that computes, while the others hold weights; then all end together.
+    pub(crate) fn run(&self, work: impl FnOnce() -> Result<()>) -> Result {
+        let worked = if self.cluster.node().number() == 0 { work() } else { Ok(()) };
+        // In any case: those that wait have done nothing wrong.
+        let finished = self.cluster.barrier_until(Instant::now() + PATIENCE);
+        worked?;
+        finished?;
+        Ok(ExitCode::SUCCESS)
     }
 
     /// Whether all nodes are still there.

@@ -1,6 +1,6 @@
 //! How a command fails: a line for the user, and an exit code.
 
-use std::{error::Error, fmt::Write, process::ExitCode};
+use std::{error::Error, fmt::Write, io::ErrorKind, process::ExitCode};
 
 /// The result of a command.
 pub(crate) type Result<T = ExitCode> = std::result::Result<T, Failure>;
@@ -23,9 +23,11 @@ impl Failure {
         Self { message: chain(error), code: 1 }
     }
 
-    /// Prints the line; gives the exit code.
+    /// Prints the line, if there is one; gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("error: {}", self.message);
+        if !self.message.is_empty() {
+            eprintln!("error: {}", self.message);
+        }
         ExitCode::from(self.code)
     }
 }
@@ -41,6 +43,10 @@ impl From<pangea_llm::Error> for Failure {
     fn from(error: pangea_llm::Error) -> Self {
         match error {
             pangea_llm::Error::Cluster(error) => error.into(),
+            // Who reads has read enough: no failure.
+            pangea_llm::Error::Output(error) if error.kind() == ErrorKind::BrokenPipe => {
+                Self { message: String::new(), code: 0 }
+            }
             pangea_llm::Error::Output(_) => Self { message: chain(&error), code: 1 },
             error => Self { message: chain(&error), code: 2 },
         }

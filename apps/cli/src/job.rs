@@ -39,15 +39,15 @@ pub(crate) fn run_again(nodes: u16) -> Result {
         }
         commands.push(command);
     }
-    let job = Job::start(commands)?;
-    forward_signals(&job)?;
-    Ok(report(job.wait()))
+    Ok(report(start(commands)?.wait()))
 }
 
-/// Passes Ctrl-C and requests to end on to the nodes.
-pub(crate) fn forward_signals(job: &Job) -> Result<()> {
+/// Starts a job to whose nodes Ctrl-C and requests to end are passed on.
+pub(crate) fn start(commands: Vec<Command>) -> Result<Job> {
+    // Listened for from before the start: a signal in between would end this process alone.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
+    let job = Job::start(commands)?;
     let events = job.sender();
     thread::spawn(move || {
         for signal in signals.forever() {
@@ -55,7 +55,7 @@ pub(crate) fn forward_signals(job: &Job) -> Result<()> {
             _ = events.send(Event::Signal(signal));
         }
     });
-    Ok(())
+    Ok(job)
 }
 
 /// Says which node failed first; gives its code.

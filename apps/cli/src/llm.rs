@@ -4,8 +4,6 @@ mod complete;
 mod inspect;
 mod perplexity;
 
-pub(crate) use complete::write_text;
-
 use crate::{args::Llm, failure::Result};
 
 pub(crate) fn run(args: &Llm) -> Result {

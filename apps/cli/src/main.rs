@@ -7,6 +7,7 @@ mod engine;
 mod failure;
 mod job;
 mod llm;
+mod output;
 mod run;
 
 use std::process::ExitCode;

@@ -13,7 +13,7 @@ use pangea::{NodeId, launch::Job};
 use crate::{
     args::Run,
     failure::{Failure, Result},
-    job::{forward_signals, report},
+    job::{self, report},
 };
 
 pub(crate) fn run(args: Run) -> Result {
@@ -24,8 +24,7 @@ pub(crate) fn run(args: Run) -> Result {
     for node in NodeId::all(args.nodes) {
         commands.push(command(&args, node)?);
     }
-    let mut job = Job::start(commands).map_err(|error| name_program(error, &args))?;
-    forward_signals(&job)?;
+    let mut job = job::start(commands)?;
     let mut copies = Vec::new();
     if args.output.is_none() && !args.raw {
         for node in NodeId::all(args.nodes) {
@@ -61,16 +60,6 @@ fn command(args: &Run, node: NodeId) -> Result<Command> {
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::usage(format!("cannot write to {}: {error}", path.display()))
-}
-
-fn name_program(error: pangea::Error, args: &Run) -> Failure {
-    match error {
-        pangea::Error::Os { source, .. } => {
-            let program = args.program[0].display();
-            Failure::usage(format!("cannot start {program}: {source}"))
-        }
-        other => other.into(),
-    }
 }
 
 /// Copies what a node writes, with its number before each line.

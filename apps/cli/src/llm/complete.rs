@@ -1,12 +1,6 @@
 //! `pangea llm complete`: continues a text.
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
-
 use pangea_llm::{
-    Error,
     generate::{Generation, Limits, Request, generate},
     gguf::ModelFile,
     sampler::{Sampler, Sampling},
@@ -18,7 +12,7 @@ use crate::{
     args::Complete,
     engine::Engine,
     failure::{Failure, Result},
-    job,
+    job, output,
 };
 
 pub(crate) fn run(args: &Complete) -> Result {
@@ -30,11 +24,7 @@ pub(crate) fn run(args: &Complete) -> Result {
         return job::run_again(args.place.nodes);
     }
     let engine = Engine::start(file)?;
-    if engine.computes() {
-        complete(args, &engine, sampler)?;
-    }
-    engine.finish()?;
-    Ok(ExitCode::SUCCESS)
+    engine.run(|| complete(args, &engine, sampler))
 }
 
 fn sampling(args: &Complete) -> Sampling {
@@ -58,13 +48,13 @@ fn complete(args: &Complete, engine: &Engine, mut sampler: Sampler) -> Result<()
         limits: Limits { max_tokens: args.max_tokens, ignore_end: args.ignore_eos },
         check: &|| engine.check(),
     };
-    let mut show = |text: &str| if args.json { Ok(()) } else { write_text(text) };
+    let mut show = |text: &str| if args.json { Ok(()) } else { output::write(text) };
     if let (false, Some(text)) = (args.json, &args.prompt) {
         show(text)?;
     }
     let generation = generate(&mut session, &tokenizer, &mut sampler, request, &mut show)?;
     if args.json {
-        println!("{}", report(args, &prompt, &generation));
+        output::write(&format!("{}\n", report(args, &prompt, &generation)))?;
     } else {
         show("\n")?;
         eprintln!(
@@ -88,12 +78,6 @@ fn prompt(args: &Complete, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
         return Err(Failure::usage("--prompt: it is empty; give a text to continue"));
     }
     Ok(ids)
-}
-
-/// Writes text at once, so that it appears as it comes.
-pub(crate) fn write_text(text: &str) -> pangea_llm::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Error::Output)
 }
 
 fn report(args: &Complete, prompt: &[u32], generation: &Generation) -> serde_json::Value {

@@ -8,7 +8,7 @@ use pangea_llm::{
     plan::{Placed, Plan},
 };
 
-use crate::{args::Inspect, failure::Result, llm::write_text};
+use crate::{args::Inspect, failure::Result, output};
 
 pub(crate) fn run(args: &Inspect) -> Result {
     let file = ModelFile::open(&args.model)?;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Inspect) -> Result {
     for node in 0..usize::from(args.nodes) {
         _ = writeln!(text, "node {node}: {} bytes of weights", plan.weight_bytes(node));
     }
-    write_text(&text)?;
+    output::write(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,6 @@
 //! `pangea llm perplexity`: how well a model predicts a text.
 
-use std::{fs, process::ExitCode};
+use std::fs;
 
 use pangea_llm::{gguf::ModelFile, tokenizer::Special};
 
@@ -8,7 +8,7 @@ use crate::{
     args::Perplexity,
     engine::Engine,
     failure::{Failure, Result},
-    job,
+    job, output,
 };
 
 pub(crate) fn run(args: &Perplexity) -> Result {
@@ -23,11 +23,7 @@ pub(crate) fn run(args: &Perplexity) -> Result {
         return job::run_again(args.place.nodes);
     }
     let engine = Engine::start(file)?;
-    if engine.computes() {
-        measure(args, &engine, &text)?;
-    }
-    engine.finish()?;
-    Ok(ExitCode::SUCCESS)
+    engine.run(|| measure(args, &engine, &text))
 }
 
 /// Cuts the text into windows, each of which is run from its start and predicts all but its first
@@ -51,8 +47,9 @@ fn measure(args: &Perplexity, engine: &Engine, text: &str) -> Result<()> {
         return Err(Failure::usage("the text has no two tokens, of which one predicts the other"));
     }
     let mean = sum / f64::from(count);
-    println!("perplexity {:.4} ({count} predictions, {mean:.6} nats each)", mean.exp());
-    Ok(())
+    let perplexity = mean.exp();
+    let text = format!("perplexity {perplexity:.4} ({count} predictions, {mean:.6} nats each)\n");
+    Ok(output::write(&text)?)
 }
 
 /// The negative logarithm of the probability that `logits` give to `id`.

@@ -90,3 +90,12 @@ fn a_full_disk_is_an_error() {
     let output = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
     assert!(Ended::from(output).error().contains("cannot write"));
 }
+
+#[test]
+fn a_reader_that_has_read_enough_is_no_error() {
+    let mut command = command(&["demo", "--nodes", "2", "--max-tokens", "100"]);
+    let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(job.stdout.take());
+    let ended = Ended::from(job.wait_with_output().unwrap());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+}
