@@ -14,13 +14,14 @@ use std::{
     hint::black_box,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     ptr::NonNull,
-    sync::Arc,
+    // std's: words of memory that is mapped are no part of a model.
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64},
+    },
 };
 
-use crate::{
-    Error, Result,
-    primitive::{AtomicU32, AtomicU64},
-};
+use crate::{Error, Result};
 
 /// Bytes of a page of memory, as the operating system maps it.
 pub fn page_size() -> usize {
