@@ -19,7 +19,7 @@ fn send_and_receive(criterion: &mut Criterion) {
                 // SAFETY: shared memory sends before `post` returns, so that the message outlives
                 // its use.
                 unsafe { fabric.post(&[Request { token: Token(0), op }]) }.expect("room");
-                fabric.poll(&mut |completion| _ = black_box(completion)).expect("a message");
+                fabric.poll(&mut |completion| _ = black_box(completion));
             });
         });
     }

@@ -17,6 +17,7 @@ pub(crate) fn run() -> Figures {
     pin(cluster.node().index());
     if cluster.node().number() == cluster.nodes() - 1 {
         let mut vec = cluster.vec::<u8>(LEN, Placement::Here)?;
+        vec.use_large_pages()?;
         vec.slice_mut(..)?.fill(1);
         cluster.publish("bytes", &vec)?;
     }

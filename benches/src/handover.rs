@@ -2,7 +2,7 @@
 
 use std::{
     hint::spin_loop,
-    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 /// Two words on lines of their own, mapped by two processes: one for each direction.
@@ -46,36 +46,36 @@ fn wait(word: &AtomicU64, number: u64) {
 #[derive(Debug)]
 pub(crate) struct Sleepers<'a> {
     /// Written by the first, waited for by the second.
-    pub(crate) forth: &'a AtomicU32,
+    pub(crate) forth: &'a AtomicU64,
     /// Written by the second, waited for by the first.
-    pub(crate) back: &'a AtomicU32,
+    pub(crate) back: &'a AtomicU64,
 }
 
 impl Sleepers<'_> {
     /// The first's side of the round trip `number`.
-    pub(crate) fn call(&self, number: u32) {
+    pub(crate) fn call(&self, number: u64) {
         wake(self.forth, number);
         sleep(self.back, number);
     }
 
     /// The second's side: blocks until it is called.
-    pub(crate) fn await_call(&self, number: u32) {
+    pub(crate) fn await_call(&self, number: u64) {
         sleep(self.forth, number);
     }
 
     /// And answers.
-    pub(crate) fn reply(&self, number: u32) {
+    pub(crate) fn reply(&self, number: u64) {
         wake(self.back, number);
     }
 }
 
-fn wake(word: &AtomicU32, number: u32) {
+fn wake(word: &AtomicU64, number: u64) {
     // Release: pairs with the Acquire in `sleep`.
     word.store(number, Ordering::Release);
     futex_wake(word);
 }
 
-fn sleep(word: &AtomicU32, number: u32) {
+fn sleep(word: &AtomicU64, number: u64) {
     loop {
         // Acquire: pairs with the Release in `wake`.
         let seen = word.load(Ordering::Acquire);
@@ -87,28 +87,30 @@ fn sleep(word: &AtomicU32, number: u32) {
 }
 
 #[cfg(target_os = "linux")]
-fn futex_wake(word: &AtomicU32) {
+fn futex_wake(word: &AtomicU64) {
     // SAFETY: the word lives during the call; the kernel uses its address only.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
 }
 
 #[cfg(target_os = "linux")]
-fn futex_wait(word: &AtomicU32, seen: u32) {
+fn futex_wait(word: &AtomicU64, seen: u64) {
     let forever = std::ptr::null::<libc::timespec>();
+    // The kernel compares the lower half, which comes first on the machines we have.
+    let seen = seen & u64::from(u32::MAX);
     // SAFETY: the word lives during the call; the kernel only reads it.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, seen, forever) };
 }
 
 #[cfg(target_os = "macos")]
-fn futex_wake(word: &AtomicU32) {
+fn futex_wake(word: &AtomicU64) {
     let flags = libc::OS_SYNC_WAKE_BY_ADDRESS_SHARED;
-    // SAFETY: the word lives during the call, and is 4 bytes, aligned.
-    unsafe { libc::os_sync_wake_by_address_any(word.as_ptr().cast(), 4, flags) };
+    // SAFETY: the word lives during the call, and is 8 bytes, aligned.
+    unsafe { libc::os_sync_wake_by_address_any(word.as_ptr().cast(), 8, flags) };
 }
 
 #[cfg(target_os = "macos")]
-fn futex_wait(word: &AtomicU32, seen: u32) {
+fn futex_wait(word: &AtomicU64, seen: u64) {
     let flags = libc::OS_SYNC_WAIT_ON_ADDRESS_SHARED;
-    // SAFETY: the word lives during the call, and is 4 bytes, aligned.
-    unsafe { libc::os_sync_wait_on_address(word.as_ptr().cast(), u64::from(seen), 4, flags) };
+    // SAFETY: the word lives during the call, and is 8 bytes, aligned.
+    unsafe { libc::os_sync_wait_on_address(word.as_ptr().cast(), seen, 8, flags) };
 }

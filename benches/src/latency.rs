@@ -133,6 +133,7 @@ pub fn access_latency(cluster: &Cluster, home: NodeId) -> Result<[Latency; 2]> {
     const STEPS: u32 = 16;
     const PAGE: usize = 512;
     let mut vec = cluster.vec::<u64>(LEN, Placement::On(home))?;
+    vec.use_large_pages()?;
     vec.slice_mut(..)?.copy_from_slice(&Random(3).cycle(LEN));
     let vec = vec.freeze()?;
     let words = vec.slice(..)?;

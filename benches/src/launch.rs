@@ -35,7 +35,11 @@ pub(crate) fn run() -> Figures {
             "launch",
             "ms",
             RUNS,
-            || milliseconds(|| _ = Job::start([command("join"), command("join")]).map(Job::wait)),
+            || {
+                milliseconds(|| {
+                    _ = Job::start([command("join"), command("join")]).and_then(Job::wait)
+                })
+            },
             || {
                 milliseconds(|| {
                     let children = [command("exit").spawn(), command("exit").spawn()];

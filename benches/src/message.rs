@@ -97,8 +97,7 @@ impl Pair {
     /// Both sides sleep when a message comes: the second because the first pauses before it calls,
     /// the first because the second pauses before it answers, and says how long.
     fn asleep(&self, is_first: bool) -> Result<Figure> {
-        let sleepers =
-            Sleepers { forth: self.page.half_word(512)?, back: self.page.half_word(768)? };
+        let sleepers = Sleepers { forth: self.page.word(512)?, back: self.page.word(768)? };
         let pause = self.page.word(1024)?;
         let mut number = 0;
         let ours = || {
@@ -144,11 +143,11 @@ impl Pair {
     fn receive(&self) {
         let mut has_come = false;
         loop {
-            let polled = self.fabric.poll(&mut |completion| {
+            self.fabric.poll(&mut |completion| {
                 has_come |= matches!(completion, Completion::Message { .. });
             });
             // A job whose other node dies is ended by its launcher.
-            if has_come || polled.is_err() || !self.fabric.wait(self.deadline) {
+            if has_come || !self.fabric.wait(1, self.deadline) {
                 return;
             }
         }

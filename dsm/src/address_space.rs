@@ -40,7 +40,8 @@ pub(crate) struct Span {
 impl Span {
     /// The stride of windows that hold heaps of up to `heap_bytes`.
     pub(crate) fn stride_for(heap_bytes: u64) -> u64 {
-        heap_bytes.next_power_of_two().max(STRIDE_MIN)
+        // A heap too large for that is too large for an address space, as `len` will say.
+        heap_bytes.checked_next_power_of_two().unwrap_or(1 << 63).max(STRIDE_MIN)
     }
 
     /// A place at random, another for each `attempt`.

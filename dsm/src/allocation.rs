@@ -1,10 +1,11 @@
 //! Where memory is taken: on one node, or some on each.
 
 use std::{
+    collections::HashMap,
     ops::Range,
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
     },
 };
 
@@ -21,8 +22,6 @@ use crate::{
 
 /// Allocations begin with a cache line, so that two of them never share one.
 const ALIGN_MIN: u64 = 64;
-/// Allocations of at least this many bytes are backed by large pages, where there are any.
-const LARGE: u64 = 2 << 20;
 
 /// Whose heap holds a vector.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -76,8 +75,9 @@ impl Part {
 pub(crate) struct Allocation {
     pub(crate) member: Arc<Member>,
     pub(crate) parts: Box<[Part]>,
-    // Whether others may have handles of it: then it stays until the cluster ends.
-    is_published: AtomicBool,
+    // How often it was published, or is about to be: then others may have handles of it, and it stays
+    // until the cluster ends.
+    publications: AtomicU32,
 }
 
 impl Allocation {
@@ -88,11 +88,8 @@ impl Allocation {
         if !is_possible {
             return Err(Error::TooLarge { len, size });
         }
-        let mut memory = Self {
-            member: member.clone(),
-            parts: Box::default(),
-            is_published: AtomicBool::new(false),
-        };
+        let mut memory =
+            Self { member: member.clone(), parts: Box::default(), publications: AtomicU32::new(0) };
         let shared = &member.shared;
         let mut parts = Vec::new();
         let mut start = 0;
@@ -114,20 +111,25 @@ impl Allocation {
 
     /// Memory that another node has published.
     pub(crate) fn of_peer(member: &Arc<Member>, parts: Box<[Part]>) -> Self {
-        let is_published = AtomicBool::new(true);
-        Self { member: member.clone(), parts, is_published }
+        Self { member: member.clone(), parts, publications: AtomicU32::new(1) }
     }
 
     /// Whether others may know of it.
     pub(crate) fn is_published(&self) -> bool {
-        // Relaxed: who could race with a change holds a reference to the same handle.
-        self.is_published.load(Ordering::Relaxed)
+        // Relaxed: who asks has the only handle, or does not mind.
+        self.publications.load(Ordering::Relaxed) != 0
     }
 
-    /// Says that others may know of it from now on, and returns whether they might before.
-    pub(crate) fn set_published(&self, is_published: bool) -> bool {
+    /// Others may know of it from now on.
+    pub(crate) fn publish(&self) {
         // Relaxed: as above.
-        self.is_published.swap(is_published, Ordering::Relaxed)
+        self.publications.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes one `publish` back, of which nobody can have heard.
+    pub(crate) fn take_back(&self) {
+        // Relaxed: as above.
+        self.publications.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -177,15 +179,8 @@ fn take<T>(shared: &Shared, home: NodeId, len: usize) -> Result<u64> {
 
 /// Allocates in this node's heap, for itself or for a peer.
 pub(crate) fn serve(shared: &Shared, size: u64, align: u64) -> Reply {
-    let allocated = Layout::new(size, align).and_then(|layout| shared.heap.allocate(layout));
-    match allocated {
-        Ok(offset) => {
-            if size >= LARGE {
-                // A hint: without large pages the memory is the same.
-                _ = shared.space.window(shared.node()).coalesce(offset, size);
-            }
-            Reply::Allocated(offset)
-        }
+    match Layout::new(size, align).and_then(|layout| shared.heap.allocate(layout)) {
+        Ok(offset) => Reply::Allocated(offset),
         Err(pangea_alloc::Error::OutOfMemory { largest_free, capacity, .. }) => {
             Reply::OutOfMemory { largest_free, capacity }
         }
@@ -199,6 +194,39 @@ pub(crate) fn free_here(shared: &Shared, offset: u64) -> Result {
     let size = shared.heap.size(offset).map_err(refused)?;
     shared.space.window(shared.node()).clear(offset, size)?;
     shared.heap.free(offset).map_err(refused)
+}
+
+/// What peers have allocated in this node's heap: only who has allocated something may free it, once.
+#[derive(Debug, Default)]
+pub(crate) struct Loans {
+    // By offset. What a node holds that has died stays taken: others may have handles of it.
+    owners: Mutex<HashMap<u64, NodeId>>,
+}
+
+impl Loans {
+    /// Allocates for `node`.
+    pub(crate) fn serve(&self, shared: &Shared, node: NodeId, size: u64, align: u64) -> Reply {
+        let reply = serve(shared, size, align);
+        if let Reply::Allocated(offset) = reply {
+            self.lock().insert(offset, node);
+        }
+        reply
+    }
+
+    /// Frees what `node` has allocated at `offset`.
+    pub(crate) fn free(&self, shared: &Shared, node: NodeId, offset: u64) -> Result {
+        let mut owners = self.lock();
+        if owners.get(&offset) != Some(&node) {
+            return Err(Error::Protocol { reason: format!("{node} frees what is not its own") });
+        }
+        owners.remove(&offset);
+        drop(owners);
+        free_here(shared, offset)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, NodeId>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(test)]

@@ -78,11 +78,11 @@ impl Cluster {
     /// [`Error::NameTaken`] where something else has the name, [`Error::PeerLost`] where the node
     /// that keeps it is gone.
     pub fn publish(&self, name: &str, handle: &impl Publish) -> Result {
-        let was_published = handle.set_published(true);
+        handle.allocation().publish();
         let result = naming::publish(&self.member.shared, name, handle.to_wire());
-        if let Err(Error::NameTaken { .. }) = result {
-            // Nobody has heard of it.
-            handle.set_published(was_published);
+        if let Err(Error::NameTaken { .. } | Error::Config { .. } | Error::TooLarge { .. }) = result
+        {
+            handle.allocation().take_back();
         }
         result
     }

@@ -9,6 +9,9 @@ const HEAP: &str = "PANGEA_HEAP";
 /// Seconds after which a wait gives up: `PANGEA_TIMEOUT`.
 const TIMEOUT: &str = "PANGEA_TIMEOUT";
 
+/// The longest timeout, about 30 years: the end of a longer one may be no point in time.
+const TIMEOUT_MAX: Duration = Duration::from_secs(1_000_000_000);
+
 /// The smallest heap: a block.
 const HEAP_MIN: u64 = 16 << 10;
 
@@ -49,7 +52,8 @@ impl Config {
             config.heap_bytes = parse_bytes(&text).and_then(check_heap).map_err(reject(HEAP))?;
         }
         if let Some(text) = variable(TIMEOUT)? {
-            let seconds = text.parse().ok().filter(|seconds| (0.001..=1e9).contains(seconds));
+            let range = 0.001..=TIMEOUT_MAX.as_secs_f64();
+            let seconds = text.parse().ok().filter(|seconds| range.contains(seconds));
             let seconds = seconds.ok_or_else(|| format!("'{text}' is not 0.001 to 1e9 seconds"));
             config.timeout = Duration::from_secs_f64(seconds.map_err(reject(TIMEOUT))?);
             config.join_timeout = config.join_timeout.min(config.timeout);
@@ -60,6 +64,9 @@ impl Config {
     /// Checks what was set by hand.
     pub(crate) fn check(&self) -> Result {
         check_heap(self.heap_bytes).map_err(reject(HEAP))?;
+        if self.timeout.max(self.join_timeout) > TIMEOUT_MAX {
+            return Err(reject(TIMEOUT)(format!("more than {} seconds", TIMEOUT_MAX.as_secs())));
+        }
         Ok(())
     }
 }

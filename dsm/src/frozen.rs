@@ -4,6 +4,7 @@ use std::{ops::RangeBounds, sync::Arc};
 
 use crate::{
     Part, Portable, Publish, Result,
+    allocation::Allocation,
     cluster::Member,
     handle::{Handle, sealed::Wire},
     vec::contiguous,
@@ -92,8 +93,9 @@ impl<T: Portable> FrozenVec<T> {
 impl<T: Portable> Publish for FrozenVec<T> {}
 
 impl<T: Portable> Wire for FrozenVec<T> {
-    fn set_published(&self, is_published: bool) -> bool {
-        self.handle.allocation().set_published(is_published)
+    #[expect(private_interfaces, reason = "a sealed trait is not to be called")]
+    fn allocation(&self) -> &Allocation {
+        self.handle.allocation()
     }
 
     #[expect(private_interfaces, reason = "a sealed trait is not to be called")]

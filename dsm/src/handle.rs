@@ -53,12 +53,12 @@ impl<T> Clone for Handle<T> {
 impl<T: Portable> Handle<T> {
     /// Takes memory for `len` elements.
     pub(crate) fn allocate(member: &Arc<Member>, len: usize, placement: Placement) -> Result<Self> {
-        const { assert!(size_of::<T>() > 0, "elements have a size") };
         Self::new(Allocation::new::<T>(member, len, placement)?)
     }
 
     /// A handle of `allocation`, whose parts are checked to lie inside their heaps, and aligned.
     fn new(allocation: Allocation) -> Result<Self> {
+        const { assert!(size_of::<T>() > 0, "elements have a size") };
         let shared = &allocation.member.shared;
         let (mut first, mut len) = (None, 0);
         for part in &allocation.parts {
@@ -85,8 +85,8 @@ impl<T: Portable> Handle<T> {
         wire: HandleWire,
     ) -> Result<Self> {
         let wanted = describe(is_frozen, type_name::<T>());
-        let has_layout =
-            (wire.size as usize, wire.align as usize) == (size_of::<T>(), align_of::<T>());
+        let layout = (size_of::<T>() as u64, align_of::<T>() as u64);
+        let has_layout = (wire.size, wire.align) == layout;
         if wire.is_frozen != is_frozen || wire.type_name != type_name::<T>() || !has_layout {
             let found = describe(wire.is_frozen, &wire.type_name);
             return Err(Error::TypeMismatch { name: name.to_owned(), wanted, found });
@@ -103,13 +103,12 @@ impl<T: Portable> Handle<T> {
     }
 
     pub(crate) fn to_wire(&self, is_frozen: bool) -> HandleWire {
-        let narrow = |value: usize| u32::try_from(value).expect("an element is small");
         let part = |part: &Part| (part.home.number(), part.offset, part.elements.len() as u64);
         HandleWire {
             is_frozen,
             type_name: type_name::<T>().to_owned(),
-            size: narrow(size_of::<T>()),
-            align: narrow(align_of::<T>()),
+            size: size_of::<T>() as u64,
+            align: align_of::<T>() as u64,
             parts: self.allocation.parts.iter().map(part).collect(),
         }
     }
@@ -162,6 +161,17 @@ impl<T: Portable> Handle<T> {
         Ok((place.cast(), count))
     }
 
+    /// Backs the elements by large pages, where there are any.
+    pub(crate) fn use_large_pages(&self) -> Result {
+        let shared = &self.allocation.member.shared;
+        for part in self.allocation.parts.iter().filter(|part| !part.elements.is_empty()) {
+            shared.check_present(part.home)?;
+            let bytes = (part.elements.len() * size_of::<T>()) as u64;
+            shared.space.window(part.home).coalesce(part.offset, bytes)?;
+        }
+        Ok(())
+    }
+
     /// Where an element lives, as a pointer that may be copied to any node.
     pub(crate) fn pointer(&self, index: usize) -> Result<GlobalPtr<T>> {
         if index >= self.len {
@@ -208,13 +218,14 @@ pub trait Publish: Sized + sealed::Wire {}
 pub(crate) mod sealed {
     use std::sync::Arc;
 
-    use crate::{Result, cluster::Member, wire::HandleWire};
+    use crate::{Result, allocation::Allocation, cluster::Member, wire::HandleWire};
 
-    /// How a handle travels; for this crate only.
+    /// How a handle travels; for this crate only: every method has a type that others cannot name.
     #[expect(unnameable_types, reason = "a sealed trait is not to be named")]
     pub trait Wire: Sized {
-        /// Says whether others may know of it from now on; returns whether they might before.
-        fn set_published(&self, is_published: bool) -> bool;
+        /// The memory that the handle names.
+        #[expect(private_interfaces, reason = "a sealed trait is not to be called")]
+        fn allocation(&self) -> &Allocation;
         /// The handle, for the wire.
         #[expect(private_interfaces, reason = "a sealed trait is not to be called")]
         fn to_wire(&self) -> HandleWire;

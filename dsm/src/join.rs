@@ -84,16 +84,18 @@ impl Newcomer<'_> {
                 self.inbox.remove(at);
                 return Ok(taken);
             }
+            // Read before the messages: those that a node sent before it was lost are among them.
+            let epoch = self.fabric.epoch();
             let lost = self.peers().find(|&peer| self.fabric.is_lost(peer));
             let inbox = &mut self.inbox;
             let count = receive(self.fabric, &self.outbox, &mut |node, message| {
                 inbox.push_back((node, message));
-            })?;
+            });
             self.outbox.flush(self.fabric);
             if let (0, Some(node)) = (count, lost) {
                 return Err(Error::PeerLost { node, epoch: self.fabric.epoch() });
             }
-            if count == 0 && !self.fabric.wait(self.deadline) {
+            if count == 0 && !self.fabric.wait(epoch, self.deadline) {
                 let waiting_for = waiting_for.to_owned();
                 return Err(Error::TimedOut { waiting_for, after: start.elapsed() });
             }

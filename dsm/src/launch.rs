@@ -5,7 +5,7 @@
 //!
 //! let commands = (0..4).map(|_| Command::new("./prog"));
 //! let job = pangea::launch::Job::start(commands)?;
-//! let ending = job.wait();
+//! let failed = job.wait()?;
 //! # Ok::<(), pangea::Error>(())
 //! ```
 
@@ -16,7 +16,7 @@ mod os;
 use std::{
     io,
     os::unix::process::ExitStatusExt,
-    process::{Child, Command, ExitStatus},
+    process::{Child, ChildStderr, ChildStdout, Command, ExitStatus},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -42,11 +42,22 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Something that happens to a job.
 #[derive(Clone, Copy, Debug)]
-pub enum Event {
+enum Event {
     /// The process of a node has ended.
     Ended(NodeId),
     /// A signal is to be passed on to all nodes.
     Signal(i32),
+}
+
+/// Passes signals on to the nodes of a job.
+#[derive(Clone, Debug)]
+pub struct Signals(Sender<Event>);
+
+impl Signals {
+    /// Sends `signal` to every node, soon. A job that has ended needs none.
+    pub fn send(&self, signal: i32) {
+        _ = self.0.send(Event::Signal(signal));
+    }
 }
 
 /// How a node ended.
@@ -76,7 +87,7 @@ pub struct Job {
     sender: Sender<Event>,
     // Set when there can be no meeting any more.
     is_off: Arc<AtomicBool>,
-    meeting: Option<JoinHandle<Option<Lifelines>>>,
+    meeting: Option<JoinHandle<pangea_rdma::Result<Option<Lifelines>>>>,
 }
 
 impl Job {
@@ -101,26 +112,38 @@ impl Job {
                 field: "program",
                 reason: format!("cannot start {}: {error}", command.get_program().display()),
             })?;
-            notify(node, child.id(), job.sender.clone())?;
+            let process = child.id();
             job.children.push(Some(child));
+            notify(node, process, job.sender.clone())?;
         }
-        job.meeting = Some(thread::spawn(move || {
+        let meet = move || {
             let deadline = Instant::now() + JOIN_TIMEOUT;
-            // Acquire: pairs with the Release in `call_off`. What goes wrong is seen, and said, by
-            // the nodes.
-            rendezvous.serve(deadline, &|| is_off.load(Ordering::Acquire)).ok().flatten()
-        }));
+            // Acquire: pairs with the Release in `call_off`.
+            rendezvous.serve(deadline, &|| is_off.load(Ordering::Acquire))
+        };
+        let meeting = thread::Builder::new().name("pangea rendezvous".to_owned()).spawn(meet);
+        job.meeting = Some(meeting.map_err(Error::os("starting a thread"))?);
         Ok(job)
     }
 
-    /// The process of `node`, to take its output; `None` once it has ended.
-    pub fn child(&mut self, node: NodeId) -> Option<&mut Child> {
-        self.children.get_mut(node.index())?.as_mut()
+    /// The number of the process of `node`; `None` once it has ended.
+    pub fn process(&self, node: NodeId) -> Option<u32> {
+        Some(self.children.get(node.index())?.as_ref()?.id())
     }
 
-    /// Where others tell the job of signals.
-    pub fn sender(&self) -> Sender<Event> {
-        self.sender.clone()
+    /// What `node` prints, if it was started with a pipe and nobody has taken it yet.
+    pub fn take_stdout(&mut self, node: NodeId) -> Option<ChildStdout> {
+        self.children.get_mut(node.index())?.as_mut()?.stdout.take()
+    }
+
+    /// What `node` prints of its errors, likewise.
+    pub fn take_stderr(&mut self, node: NodeId) -> Option<ChildStderr> {
+        self.children.get_mut(node.index())?.as_mut()?.stderr.take()
+    }
+
+    /// To pass signals on to the nodes.
+    pub fn signals(&self) -> Signals {
+        Signals(self.sender.clone())
     }
 
     /// Waits until all nodes have ended, and returns how the first failed, if one did. One that
@@ -128,11 +151,16 @@ impl Job {
     ///
     /// When one fails, the others have a moment to notice and to say so; then they are told to end,
     /// and then killed. All are gone within 2 seconds.
-    pub fn wait(mut self) -> Option<Ending> {
+    ///
+    /// # Errors
+    ///
+    /// Where the nodes could not be brought together, which is why they failed.
+    pub fn wait(mut self) -> Result<Option<Ending>> {
         let mut failed = Vec::new();
         while self.is_running() && failed.is_empty() {
-            let event = self.events.recv();
-            self.take_in(event.ok()?, &mut failed);
+            // An event comes for each node that runs; this job holds a sender itself.
+            let Ok(event) = self.events.recv() else { break };
+            self.take_in(event, &mut failed);
         }
         self.outwait(GRACE, &mut failed);
         self.signal_all(libc::SIGTERM);
@@ -164,7 +192,9 @@ impl Job {
                 // A node that ends without having joined leaves the others waiting for it in vain.
                 self.call_off();
                 let child = self.children[node.index()].take();
-                let Some(Ok(status)) = child.map(|mut child| child.wait()) else { return };
+                let Some(mut child) = child else { return };
+                // A status that somebody else has taken is none of a success.
+                let status = child.wait().unwrap_or(ExitStatus::from_raw(1 << 8));
                 if !status.success() {
                     failed.push(Ending { node, status });
                 }
@@ -173,15 +203,17 @@ impl Job {
     }
 
     /// The first of `failed` that had not lost another of them.
-    fn first_cause(&mut self, failed: &[Ending]) -> Option<Ending> {
-        let first = *failed.first()?;
-        let Some(Ok(Some(lifelines))) = self.meeting.take().map(JoinHandle::join) else {
-            return Some(first);
+    fn first_cause(&mut self, failed: &[Ending]) -> Result<Option<Ending>> {
+        let Some(&first) = failed.first() else { return Ok(None) };
+        let Some(Ok(met)) = self.meeting.take().map(JoinHandle::join) else {
+            return Ok(Some(first));
         };
+        let Some(lifelines) = met? else { return Ok(Some(first)) };
         let has_failed = |node: &NodeId| failed.iter().any(|ending| ending.node == *node);
         let mut causes = failed.iter();
-        let cause = causes.find(|ending| !lifelines.losses(ending.node).iter().any(has_failed));
-        Some(cause.copied().unwrap_or(first))
+        let cause =
+            causes.find(|ending| !lifelines.take_losses(ending.node).iter().any(has_failed));
+        Ok(Some(cause.copied().unwrap_or(first)))
     }
 
     fn call_off(&self) {

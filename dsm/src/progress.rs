@@ -1,9 +1,10 @@
 //! The thread that answers the peers: it blocks until a message comes, and does what it says.
 //!
-//! All that nodes ask of each other goes through here; nothing else posts or polls.
+//! All that nodes ask of each other goes through here. Any thread may post, through the [`Outbox`];
+//! only this one polls.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     ptr::NonNull,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -18,13 +19,13 @@ use pangea_rdma::{Completion, Fabric, NodeId, Op, Request, Token};
 use crate::{
     Config, Error, Result,
     address_space::AddressSpace,
-    allocation,
+    allocation::Loans,
     naming::Names,
     sync::Barrier,
     wire::{self, Message, Reply},
 };
 
-/// How long the thread sleeps when nothing happens; it need not wake at all.
+/// How long the thread sleeps when nothing happens. Nothing depends on its waking by itself.
 const NAP: Duration = Duration::from_secs(60);
 
 /// What a node is made of.
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) heap: Heap,
     pub(crate) barrier: Barrier,
     pub(crate) names: Names,
+    loans: Loans,
     /// The epoch of the last loss, once all messages from before it are taken in: while it is zero,
     /// nobody need be asked about.
     pub(crate) losses: Arc<AtomicU64>,
@@ -54,6 +56,7 @@ impl Shared {
             heap,
             barrier,
             names: Names::default(),
+            loans: Loans::default(),
             losses: Arc::default(),
             outbox,
             tickets: Tickets::default(),
@@ -88,14 +91,18 @@ impl Shared {
         request: impl FnOnce(u64) -> Message,
     ) -> Result<Reply> {
         let deadline = Instant::now() + self.config.timeout;
-        let ticket = self.tickets.issue();
+        let ticket = self.tickets.issue(node);
         let message = request(ticket);
-        if node == self.node() {
+        let sent = if node == self.node() {
             self.handle(node, message);
+            Ok(())
         } else {
-            self.send(node, &message)?;
-        }
-        self.tickets.wait(ticket, deadline, waiting_for, &|| self.check_answerable(node))
+            self.send(node, &message)
+        };
+        let may_wait = || self.check_answerable(node);
+        let reply = sent.and_then(|()| self.tickets.wait(ticket, deadline, waiting_for, &may_wait));
+        self.tickets.close(ticket);
+        reply
     }
 
     /// The loss of `node`, as an error, once all that it sent before has been taken in.
@@ -110,10 +117,18 @@ impl Shared {
     /// Answers the request of `node` that has `ticket`.
     pub(crate) fn reply(&self, node: NodeId, ticket: u64, reply: Reply) {
         if node == self.node() {
-            self.tickets.answer(ticket, reply);
+            self.answer(node, ticket, reply);
         } else {
             // A node that cannot be answered is gone, and waits for nothing.
             _ = self.send(node, &Message::Reply { ticket, reply });
+        }
+    }
+
+    /// Takes in an answer of `source`. Memory that nobody waits for any more is given back.
+    fn answer(&self, source: NodeId, ticket: u64, reply: Reply) {
+        if let Some(Reply::Allocated(offset)) = self.tickets.answer(source, ticket, reply) {
+            // A node that is gone has no heap to give back to.
+            _ = self.send(source, &Message::Free { offset });
         }
     }
 
@@ -121,10 +136,10 @@ impl Shared {
     fn handle(&self, source: NodeId, message: Message) {
         match message {
             Message::Allocate { ticket, size, align } => {
-                self.reply(source, ticket, allocation::serve(self, size, align));
+                self.reply(source, ticket, self.loans.serve(self, source, size, align));
             }
-            // An offset that is not allocated is the sender's mistake, and changes nothing.
-            Message::Free { offset } => _ = allocation::free_here(self, offset),
+            // What is not the sender's is its mistake, and changes nothing.
+            Message::Free { offset } => _ = self.loans.free(self, source, offset),
             Message::Publish { ticket, name, handle } => {
                 self.names.publish(name, handle, (source, ticket), &|to, reply| {
                     self.reply(to.0, to.1, reply);
@@ -135,13 +150,12 @@ impl Shared {
                     self.reply(source, ticket, Reply::Found(handle));
                 }
             }
-            Message::Reply { ticket, reply } => self.tickets.answer(ticket, reply),
+            Message::Reply { ticket, reply } => self.answer(source, ticket, reply),
             // Joining is over: a node that goes on with it is out of step, and gets no answer.
             Message::Hello { .. }
             | Message::Propose { .. }
             | Message::Answer { .. }
-            | Message::Settle { .. }
-            | Message::Wake => {}
+            | Message::Settle { .. } => {}
         }
     }
 
@@ -149,7 +163,7 @@ impl Shared {
     pub(crate) fn stop(&self) {
         // Release: pairs with the Acquire in `run`.
         self.is_stopping.store(true, Ordering::Release);
-        _ = self.send(self.node(), &Message::Wake);
+        self.fabric.wake();
     }
 
     /// Handles what comes, `backlog` first, until told to stop.
@@ -163,8 +177,7 @@ impl Shared {
             // Read before the messages: those that a node sent before it was lost are among them.
             let epoch = self.fabric.epoch();
             let mut messages = Vec::new();
-            // A peer that breaks the protocol is not listened to; its requests will time out.
-            _ = receive(&*self.fabric, &self.outbox, &mut |source, message| {
+            receive(&*self.fabric, &self.outbox, &mut |source, message| {
                 messages.push((source, message));
             });
             for (source, message) in messages {
@@ -178,7 +191,7 @@ impl Shared {
                 self.tickets.look_again();
             }
             self.outbox.flush(&*self.fabric);
-            self.fabric.wait(Instant::now() + NAP);
+            self.fabric.wait(epoch, Instant::now() + NAP);
         }
     }
 }
@@ -194,13 +207,14 @@ pub(crate) struct Parts {
     pub(crate) outbox: Outbox,
 }
 
-/// Polls once; messages that cannot be read are dropped.
+/// Polls once. A message that cannot be read is dropped: its sender will give up waiting for an
+/// answer.
 pub(crate) fn receive(
     fabric: &dyn Fabric,
     outbox: &Outbox,
     sink: &mut dyn FnMut(NodeId, Message),
-) -> Result<usize> {
-    Ok(fabric.poll(&mut |completion| match completion {
+) -> usize {
+    fabric.poll(&mut |completion| match completion {
         Completion::Done { token, .. } => outbox.complete(token),
         Completion::Message { source, message } => {
             if let Ok(message) = wire::decode(message) {
@@ -208,7 +222,7 @@ pub(crate) fn receive(
             }
         }
         _ => {}
-    })?)
+    })
 }
 
 /// Messages on their way: their bytes stay where they are until the fabric has done with them.
@@ -220,36 +234,42 @@ pub(crate) struct Outbox {
 #[derive(Debug, Default)]
 struct Letters {
     next: u64,
-    waiting: VecDeque<(NodeId, Box<[u8]>)>,
-    posted: HashMap<Token, Box<[u8]>>,
+    // By receiver, so that one who does not read keeps nobody else waiting.
+    waiting: BTreeMap<NodeId, VecDeque<Letter>>,
+    posted: HashMap<Token, Letter>,
 }
+
+/// Shared, so that it can be moved while the fabric reads it: the bytes stay where they are.
+type Letter = Arc<[u8]>;
 
 impl Outbox {
     /// Posts `message`, or keeps it until there is room.
     pub(crate) fn send(&self, fabric: &dyn Fabric, node: NodeId, message: &Message) -> Result {
-        let bytes = wire::encode(message)?;
-        self.lock().waiting.push_back((node, bytes));
+        let letter = wire::encode(message)?;
+        self.lock().waiting.entry(node).or_default().push_back(letter);
         self.flush(fabric);
         Ok(())
     }
 
     /// Posts what is waiting, as far as there is room.
     pub(crate) fn flush(&self, fabric: &dyn Fabric) {
-        let letters = &mut *self.lock();
-        while let Some((target, bytes)) = letters.waiting.front_mut() {
-            let token = Token(letters.next);
-            let op = Op::Send { target: *target, message: NonNull::from(&mut **bytes) };
-            // SAFETY: the bytes are boxed, and are moved (not touched) to `posted`, where they stay
-            // until `complete` is called with their token.
-            let posted = unsafe { fabric.post(&[Request { token, op }]) };
-            if matches!(posted, Ok(0)) {
-                return;
-            }
-            letters.next += 1;
-            let letter = letters.waiting.pop_front();
-            // Refused outright, it is forgotten; its receiver is lost or never was.
-            if let (Ok(_), Some((_, bytes))) = (posted, letter) {
-                letters.posted.insert(token, bytes);
+        let Letters { next, waiting, posted } = &mut *self.lock();
+        for (&target, letters) in waiting {
+            while let Some(letter) = letters.front() {
+                let token = Token(*next);
+                let op = Op::Send { target, message: NonNull::from(&**letter) };
+                // SAFETY: the bytes are only read, and stay where they are until `complete` is called
+                // with their token: they are moved, by their `Arc`, to `posted`.
+                let count = unsafe { fabric.post(&[Request { token, op }]) };
+                if matches!(count, Ok(0)) {
+                    break;
+                }
+                *next += 1;
+                let letter = letters.pop_front();
+                // Refused outright, it is forgotten; its receiver is lost or never was.
+                if let (Ok(_), Some(letter)) = (count, letter) {
+                    posted.insert(token, letter);
+                }
             }
         }
     }
@@ -267,26 +287,40 @@ impl Outbox {
 /// Requests that wait for their answers.
 #[derive(Debug, Default)]
 struct Tickets {
-    // The answers, once they have come.
-    open: Mutex<HashMap<u64, Option<Reply>>>,
+    open: Mutex<HashMap<u64, Ticket>>,
     changed: Condvar,
     last: AtomicU64,
 }
 
+#[derive(Debug)]
+struct Ticket {
+    asked: NodeId,
+    reply: Option<Reply>,
+}
+
 impl Tickets {
-    fn issue(&self) -> u64 {
+    /// A number for a request to `asked`, until it is closed.
+    fn issue(&self, asked: NodeId) -> u64 {
         // Relaxed: a ticket need only differ from the others.
         let ticket = self.last.fetch_add(1, Ordering::Relaxed);
-        self.lock().insert(ticket, None);
+        self.lock().insert(ticket, Ticket { asked, reply: None });
         ticket
     }
 
-    /// Takes in an answer; one that nobody waits for any more is dropped.
-    fn answer(&self, ticket: u64, reply: Reply) {
-        if let Some(place) = self.lock().get_mut(&ticket) {
-            *place = Some(reply);
+    fn close(&self, ticket: u64) {
+        self.lock().remove(&ticket);
+    }
+
+    /// Takes in an answer of `source`, the first from who was asked; gives back one that nobody waits
+    /// for.
+    fn answer(&self, source: NodeId, ticket: u64, reply: Reply) -> Option<Reply> {
+        let mut open = self.lock();
+        let Some(ticket) = open.get_mut(&ticket) else { return Some(reply) };
+        if ticket.asked == source && ticket.reply.is_none() {
+            ticket.reply = Some(reply);
             self.changed.notify_all();
         }
+        None
     }
 
     /// Makes who waits look whether it still may.
@@ -304,28 +338,24 @@ impl Tickets {
     ) -> Result<Reply> {
         let start = Instant::now();
         let mut open = self.lock();
-        let result = loop {
-            if let Some(reply) = open.get_mut(&ticket).and_then(Option::take) {
-                break Ok(reply);
+        loop {
+            if let Some(reply) = open.get_mut(&ticket).and_then(|ticket| ticket.reply.take()) {
+                return Ok(reply);
             }
-            if let Err(error) = may_wait() {
-                break Err(error);
-            }
+            may_wait()?;
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let waiting_for = waiting_for.to_owned();
-                break Err(Error::TimedOut { waiting_for, after: start.elapsed() });
+                return Err(Error::TimedOut { waiting_for, after: start.elapsed() });
             }
             open = match self.changed.wait_timeout(open, left) {
                 Ok((guard, _)) => guard,
                 Err(poisoned) => poisoned.into_inner().0,
             };
-        };
-        open.remove(&ticket);
-        result
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Option<Reply>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Ticket>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

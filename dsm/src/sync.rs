@@ -6,18 +6,26 @@
 
 use std::{
     hint::spin_loop,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, TryLockError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
-use pangea_rdma::{Fabric, Mapping, NodeId, Presence};
+use pangea_rdma::{Fabric, Mapping, NodeId};
 
 use crate::{Error, Result};
 
 /// Bytes between the words of two rounds: two cache lines of x86, one of Apple silicon.
 const ROUND_BYTES: u64 = 128;
-/// Bytes of the page with a node's words: one for each round of the largest cluster.
-pub(crate) const PAGE_LEN: usize = 16 * 128;
+/// The place, behind those of all rounds, of the word that counts the barriers a node has passed.
+const PASSED: u32 = u16::BITS;
+/// Bytes of the page with a node's words.
+pub(crate) const PAGE_LEN: usize = (PASSED as usize + 1) * 128;
+/// Between two looks whether another thread is done with its barrier; it is rare that two want one.
+const TURN: Duration = Duration::from_micros(100);
 /// Looks at a word before the other node is told to wake, if it sleeps.
 const LOOKS: u32 = 64;
 
@@ -56,15 +64,35 @@ impl Barrier {
     ///
     /// One that has failed can be tried again: it goes on where it was.
     pub(crate) fn wait(&self, fabric: &dyn Fabric, deadline: Deadline) -> Result {
-        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut passed = self.turn(deadline)?;
         let number = *passed + 1;
         let nodes = u32::from(fabric.nodes());
         let rounds = (0..u16::BITS).take_while(|round| 1 << round < nodes);
         for round in rounds {
             self.pass_round(fabric, round, number, deadline)?;
         }
+        self.word(fabric.node(), PASSED)?.tell(number);
         *passed = number;
         Ok(())
+    }
+
+    /// Waits for another thread of this node to be done with its barrier.
+    fn turn(&self, deadline: Deadline) -> Result<MutexGuard<'_, u64>> {
+        let mut end = None;
+        loop {
+            match self.passed.try_lock() {
+                Ok(guard) => return Ok(guard),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            let start = Instant::now();
+            let end = *end.get_or_insert_with(|| deadline.instant());
+            if start >= end {
+                let waiting_for = "another thread of this node to pass a barrier".to_owned();
+                return Err(Error::TimedOut { waiting_for, after: start.elapsed() });
+            }
+            thread::sleep(TURN.min(end - start));
+        }
     }
 
     fn pass_round(
@@ -93,7 +121,7 @@ impl Barrier {
             if word.has_heard(number) {
                 return true;
             }
-            lost = lost_node(fabric, from);
+            lost = self.missing(fabric, number);
             lost.is_some()
         });
         // Looked at once more: what a node wrote before it was lost counts.
@@ -107,6 +135,15 @@ impl Barrier {
         Err(Error::TimedOut { waiting_for, after: start.elapsed() })
     }
 
+    /// A node that is gone and has not passed the barrier: nobody can pass it.
+    fn missing(&self, fabric: &dyn Fabric, number: u64) -> Option<NodeId> {
+        if fabric.epoch() == 1 {
+            return None;
+        }
+        let has_passed = |node| self.word(node, PASSED).is_ok_and(|word| word.has_heard(number));
+        NodeId::all(fabric.nodes()).find(|&node| fabric.is_lost(node) && !has_passed(node))
+    }
+
     fn word(&self, node: NodeId, round: u32) -> Result<RoundWord<'_>> {
         let page = &self.pages[node.index()];
         Ok(RoundWord(page.word(u64::from(round) * ROUND_BYTES)?))
@@ -114,30 +151,17 @@ impl Barrier {
 }
 
 /// The word through which a node hears, in one round, that another has come.
-struct RoundWord<'a>(&'a std::sync::atomic::AtomicU64);
+struct RoundWord<'a>(&'a AtomicU64);
 
 impl RoundWord<'_> {
     fn tell(&self, number: u64) {
         // Release: pairs with the Acquire in `has_heard`; all that was written before the barrier
         // is visible after it.
-        self.0.store(number, std::sync::atomic::Ordering::Release);
+        self.0.store(number, Ordering::Release);
     }
 
     fn has_heard(&self, number: u64) -> bool {
         // Acquire: pairs with the Release in `tell`.
-        self.0.load(std::sync::atomic::Ordering::Acquire) >= number
+        self.0.load(Ordering::Acquire) >= number
     }
-}
-
-/// A node without which the barrier cannot be passed: `from` if it is gone, or any that has died.
-///
-/// One that said goodbye may have passed this barrier before; who waits for it in vain fails, and
-/// so do all, in turn.
-fn lost_node(fabric: &dyn Fabric, from: NodeId) -> Option<NodeId> {
-    if fabric.epoch() == 1 {
-        return None;
-    }
-    let is_dead = |node: &NodeId| fabric.presence(*node) == Presence::Died;
-    let is_gone = |node: NodeId| fabric.is_lost(node).then_some(node);
-    NodeId::all(fabric.nodes()).find(is_dead).or_else(|| is_gone(from))
 }

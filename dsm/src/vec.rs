@@ -13,6 +13,7 @@ use pangea_rdma::{copy_in, copy_out};
 
 use crate::{
     Error, FrozenVec, GlobalPtr, Part, Portable, Publish, Result, Word,
+    allocation::Allocation,
     cluster::Member,
     element::{self, bytes_of, bytes_of_mut},
     handle::{Handle, sealed::Wire},
@@ -160,6 +161,16 @@ impl<T: Portable> GlobalVec<T> {
         Ok(unsafe { &mut *place.as_ptr() })
     }
 
+    /// Asks the system to back the vector by large pages, where it can: faster to fill and to stream.
+    /// All of its memory is taken at once. A hint, for a vector that is about to be filled.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PeerLost`].
+    pub fn use_large_pages(&self) -> Result {
+        self.handle.use_large_pages()
+    }
+
     /// Makes the vector immutable: from now on its elements are slices to every node.
     ///
     /// # Errors
@@ -177,7 +188,8 @@ impl<T: Portable> GlobalVec<T> {
     ///
     /// # Safety
     ///
-    /// No node writes any element from now on, through whatever handle.
+    /// No node writes any element from now on, through whatever handle; and all that was written
+    /// before is ordered before this call, as it is by a barrier.
     pub unsafe fn freeze_published(self) -> FrozenVec<T> {
         FrozenVec::new(self.handle)
     }
@@ -250,8 +262,9 @@ pub(crate) fn contiguous<T: Portable>(
 impl<T: Portable> Publish for GlobalVec<T> {}
 
 impl<T: Portable> Wire for GlobalVec<T> {
-    fn set_published(&self, is_published: bool) -> bool {
-        self.handle.allocation().set_published(is_published)
+    #[expect(private_interfaces, reason = "a sealed trait is not to be called")]
+    fn allocation(&self) -> &Allocation {
+        self.handle.allocation()
     }
 
     #[expect(private_interfaces, reason = "a sealed trait is not to be called")]

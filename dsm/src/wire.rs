@@ -2,6 +2,8 @@
 //!
 //! They are few and small: joining, allocation on another node, names. Data never takes this way.
 
+use std::sync::Arc;
+
 use bincode::{Decode, Encode, config};
 use pangea_rdma::MESSAGE_LEN_MAX;
 
@@ -31,8 +33,6 @@ pub(crate) enum Message {
     Lookup { ticket: u64, name: String },
     /// The answer to the request that has the ticket.
     Reply { ticket: u64, reply: Reply },
-    /// To oneself: look whether there is something to do.
-    Wake,
 }
 
 /// Answers to requests.
@@ -60,9 +60,9 @@ pub(crate) struct HandleWire {
     /// The name of the element's type.
     pub(crate) type_name: String,
     /// Bytes of an element.
-    pub(crate) size: u32,
+    pub(crate) size: u64,
     /// Alignment of an element, in bytes.
-    pub(crate) align: u32,
+    pub(crate) align: u64,
     /// Home, offset and elements of each part, in order.
     pub(crate) parts: Vec<(u16, u64, u64)>,
 }
@@ -77,7 +77,7 @@ fn format() -> impl config::Config {
 /// # Errors
 ///
 /// [`Error::TooLarge`] where they are more than a frame.
-pub(crate) fn encode(message: &Message) -> Result<Box<[u8]>> {
+pub(crate) fn encode(message: &Message) -> Result<Arc<[u8]>> {
     let too_large = |len| Error::TooLarge { len, size: 1 };
     let bytes = bincode::encode_to_vec(message, format()).map_err(|_| too_large(usize::MAX))?;
     if bytes.len() > MESSAGE_LEN_MAX {
@@ -100,10 +100,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Message> {
 
 #[cfg(test)]
 mod tests {
+    use pangea_rdma::bootstrap::local::NODES_MAX;
+
     use super::*;
 
     fn handle(parts: u16) -> HandleWire {
-        let parts = (0..parts).map(|home| (home, 1 << 40, 1 << 30)).collect();
+        let parts = (0..parts).map(|home| (home, 1 << 47, 1 << 40)).collect();
         HandleWire { is_frozen: true, type_name: "f32".to_owned(), size: 4, align: 4, parts }
     }
 
@@ -114,7 +116,6 @@ mod tests {
             Message::Publish { ticket: 3, name: "weights".to_owned(), handle: handle(8) },
             Message::Reply { ticket: u64::MAX, reply: Reply::Found(handle(0)) },
             Message::Reply { ticket: 0, reply: Reply::Refused("no".to_owned()) },
-            Message::Wake,
         ] {
             assert_eq!(decode(&encode(&message).unwrap()).unwrap(), message);
         }
@@ -136,6 +137,14 @@ mod tests {
             }
         }
         assert!(decode(&[&bytes[..], &[0]].concat()).is_err(), "a byte too many");
+    }
+
+    #[test]
+    fn a_handle_with_a_part_on_every_node_of_the_largest_cluster_is_a_message() {
+        let name = "n".repeat(255);
+        let handle = handle(NODES_MAX);
+        let message = Message::Publish { ticket: u64::MAX, name, handle };
+        assert_eq!(decode(&encode(&message).unwrap()).unwrap(), message);
     }
 
     #[test]

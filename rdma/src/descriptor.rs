@@ -55,10 +55,11 @@ pub(crate) fn send(
 }
 
 /// Receives some bytes into `buffer`, and a descriptor if one came with them; zero bytes at the
-/// end of the stream.
+/// end of the stream. With the flag `MSG_DONTWAIT` it does not block.
 pub(crate) fn receive(
     socket: &UnixStream,
     buffer: &mut [u8],
+    flags: libc::c_int,
 ) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut control = Control([0; 64]);
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -66,13 +67,16 @@ pub(crate) fn receive(
     let received = retry(|| {
         // SAFETY: `message`, and all that it names, live during the call; the kernel writes at most
         // the lengths given there.
-        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, os::CLOSE_ON_EXEC) }
+        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, os::CLOSE_ON_EXEC | flags) }
     })?;
-    let descriptor = descriptor_of(&message);
-    if message.msg_flags & libc::MSG_CTRUNC != 0 {
+    let mut descriptors = descriptors_of(&message);
+    if descriptors.len() > 1 {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "more descriptors than one"));
     }
-    Ok((received, descriptor))
+    if message.msg_flags & libc::MSG_CTRUNC != 0 {
+        return Err(io::Error::other("no room for a descriptor: too many open files (ulimit -n)"));
+    }
+    Ok((received, descriptors.pop()))
 }
 
 /// Receives exactly `buffer`, and the descriptor that came with it.
@@ -80,7 +84,7 @@ pub(crate) fn receive_exact(socket: &UnixStream, buffer: &mut [u8]) -> io::Resul
     let mut descriptor = None;
     let mut filled = 0;
     while filled < buffer.len() {
-        let (count, passed) = receive(socket, &mut buffer[filled..])?;
+        let (count, passed) = receive(socket, &mut buffer[filled..], 0)?;
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -104,22 +108,32 @@ pub(crate) fn await_input(sockets: &mut [libc::pollfd], timeout: Option<Duration
     unsafe { libc::poll(sockets.as_mut_ptr(), count, timeout) > 0 }
 }
 
-fn descriptor_of(message: &libc::msghdr) -> Option<OwnedFd> {
+/// The descriptors that came with a message, all of which are this process's now.
+fn descriptors_of(message: &libc::msghdr) -> Vec<OwnedFd> {
     // SAFETY: `message` was filled by the kernel and names a live control buffer.
     let first = unsafe { libc::CMSG_FIRSTHDR(message) };
     // SAFETY: `first` is null or a header inside the control buffer.
-    let head = unsafe { first.as_ref() }?;
+    let Some(head) = (unsafe { first.as_ref() }) else { return Vec::new() };
     if head.cmsg_level != libc::SOL_SOCKET || head.cmsg_type != libc::SCM_RIGHTS {
-        return None;
+        return Vec::new();
     }
     // SAFETY: `first` is a valid header.
-    let data = unsafe { libc::CMSG_DATA(first) };
-    // SAFETY: a message of rights holds at least one descriptor.
-    let descriptor = unsafe { data.cast::<RawFd>().read_unaligned() };
-    // SAFETY: the kernel has just made this descriptor for this process; nobody else knows of it.
-    let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
-    close_on_exec(&descriptor);
-    Some(descriptor)
+    let data = unsafe { libc::CMSG_DATA(first) }.cast::<RawFd>();
+    // SAFETY: a pure function of its argument.
+    let empty = unsafe { libc::CMSG_LEN(0) } as usize;
+    #[allow(clippy::unnecessary_cast, reason = "macOS has 32 bits for it")]
+    let count = (head.cmsg_len as usize).saturating_sub(empty) / size_of::<RawFd>();
+    let adopt = |index| {
+        // SAFETY: the header's length, which the kernel wrote, says that there are `count`.
+        let descriptor = unsafe { data.add(index) };
+        // SAFETY: as above; the control buffer need not be aligned for it.
+        let descriptor = unsafe { descriptor.read_unaligned() };
+        // SAFETY: the kernel has just made this descriptor for this process; nobody else knows it.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        close_on_exec(&descriptor);
+        descriptor
+    };
+    (0..count).map(adopt).collect()
 }
 
 fn header(part: &mut libc::iovec, control: &mut Control) -> libc::msghdr {
@@ -144,6 +158,11 @@ fn retry(mut call: impl FnMut() -> isize) -> io::Result<usize> {
             return Err(error);
         }
     }
+}
+
+/// Makes a closed peer of `socket` an error, not a signal, for whoever holds it.
+pub(crate) fn no_signal(socket: &UnixStream) {
+    os::no_signal(socket.as_raw_fd());
 }
 
 /// Keeps a received descriptor out of programs that this one starts.

@@ -159,12 +159,17 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     unsafe fn post(&self, batch: &[Request]) -> Result<usize>;
 
     /// Hands what has completed and what has come to `sink`, without waiting, and returns how many
-    /// those were. Where another thread is polling, that thread gets them.
-    fn poll(&self, sink: &mut dyn FnMut(Completion<'_>)) -> Result<usize>;
+    /// those were. Where another thread is polling, that thread gets them. A peer that breaks the
+    /// protocol is lost.
+    fn poll(&self, sink: &mut dyn FnMut(Completion<'_>)) -> usize;
 
-    /// Waits until [`poll`](Self::poll) would find something, a full queue has room again or a node
-    /// was lost since the last poll; until `deadline` at most. Returns whether something happened.
-    fn wait(&self, deadline: Instant) -> bool;
+    /// Waits until [`poll`](Self::poll) would find something that a peer has sent, a full queue has
+    /// room again, the epoch is another than the caller's, or [`wake`](Self::wake) is called; until
+    /// `deadline` at most. Returns whether something happened.
+    fn wait(&self, epoch: u64, deadline: Instant) -> bool;
+
+    /// Makes the next [`wait`](Self::wait) of this node return, or the one that blocks now.
+    fn wake(&self);
 
     /// Waits until `ready` becomes true by what a peer wrote before it called [`ring`](Self::ring),
     /// or until `deadline`; returns whether it is ready. A lost node rings too.

@@ -12,13 +12,11 @@ mod os;
 use std::{
     fs::File,
     hint::black_box,
+    ops::Range,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     ptr::NonNull,
     // std's: words of memory that is mapped are no part of a model.
-    sync::{
-        Arc,
-        atomic::{AtomicU32, AtomicU64},
-    },
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
 };
 
 use crate::{Error, Result};
@@ -50,10 +48,12 @@ impl SharedObject {
     /// the system allows it can never shrink afterwards.
     pub fn from_peer(descriptor: OwnedFd, len: u64) -> Result<Self> {
         let found = object_len(&descriptor)?;
-        let wanted = usize::try_from(len).ok().filter(|&len| len > 0 && found >= len as u64);
+        let page = page_size() as u64;
+        let is_there = len > 0 && len <= found && len.is_multiple_of(page);
+        let wanted = usize::try_from(len).ok().filter(|_| is_there);
         let Some(len) = wanted else {
             return Err(Error::protocol(format!(
-                "a peer's memory object has {found} bytes, but {len} were announced"
+                "a peer's memory object has {found} bytes, but {len} in pages of {page} were announced"
             )));
         };
         os::check_sealed(&descriptor)?;
@@ -87,11 +87,13 @@ impl SharedObject {
 pub struct Reservation {
     address: NonNull<u8>,
     len: usize,
+    // Offsets of the parts that mappings have; they keep them.
+    taken: Mutex<Vec<Range<usize>>>,
 }
 
 // SAFETY: a reservation is a number and the duty to unmap; it hands out no access to memory.
 unsafe impl Send for Reservation {}
-// SAFETY: as above; its methods only make system calls.
+// SAFETY: as above; its methods only make system calls, and what they note is behind a lock.
 unsafe impl Sync for Reservation {}
 
 impl Reservation {
@@ -114,7 +116,7 @@ impl Reservation {
         // anything uses is changed; PROT_NONE gives no access.
         let address = unsafe { libc::mmap(hint, len, libc::PROT_NONE, flags, -1, 0) };
         let address = mapped(address, "mmap of a reservation")?;
-        Ok(Self { address, len })
+        Ok(Self { address, len, taken: Mutex::default() })
     }
 
     /// Where the range begins.
@@ -136,19 +138,23 @@ impl Reservation {
     ///
     /// # Panics
     ///
-    /// Where the object does not fit, or `offset` is no multiple of the page size.
+    /// Where the object does not fit, another is there, or `offset` is no multiple of the page size.
     pub fn map(self: &Arc<Self>, offset: usize, object: SharedObject) -> Result<Mapping> {
         let end = offset.checked_add(object.len).expect("the end of a mapping is an address");
         assert!(end <= self.len, "a mapping lies inside its reservation");
         assert_eq!(offset % page_size(), 0, "a mapping begins with a page");
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_free = taken.iter().all(|other| end <= other.start || other.end <= offset);
+        assert!(is_free, "a mapping has its part of a reservation alone");
         let address = self.address.as_ptr().wrapping_add(offset);
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_FIXED;
         let descriptor = object.descriptor.as_raw_fd();
-        // SAFETY: the range lies inside this reservation (asserted above), which nothing else uses,
-        // so that MAP_FIXED replaces only pages that were never accessible.
+        // SAFETY: the range lies inside this reservation, and no mapping has a part of it (asserted
+        // above, under the lock), so that MAP_FIXED replaces only pages that were never accessible.
         let at = unsafe { libc::mmap(address.cast(), object.len, access, flags, descriptor, 0) };
         let address = mapped(at, "mmap of shared memory")?;
+        taken.push(offset..end);
         Ok(Mapping { address, object, _reservation: self.clone() })
     }
 }
@@ -162,7 +168,7 @@ impl Drop for Reservation {
     }
 }
 
-/// A shared object at an address, until dropped.
+/// A shared object at an address, for as long as its reservation.
 ///
 /// Peers read and write the same bytes at any time, so that there is no `&[u8]` of it: words are
 /// atomics, and everything else is copied in and out.
@@ -170,7 +176,7 @@ impl Drop for Reservation {
 pub struct Mapping {
     address: NonNull<u8>,
     object: SharedObject,
-    // Held so that the addresses stay mapped.
+    // Held so that the pages stay mapped.
     _reservation: Arc<Reservation>,
 }
 
@@ -220,25 +226,14 @@ impl Mapping {
 
     /// The 64-bit word at `offset`.
     pub fn word(&self, offset: u64) -> Result<&AtomicU64> {
-        let word = self.aligned_range(offset, 8)?.cast::<AtomicU64>();
-        // SAFETY: the word is inside the mapping and aligned (checked by `aligned_range`), it lives
-        // as long as `self`, any bytes are a valid atomic, and others access it by atomics or
-        // copies of foreign code only.
-        Ok(unsafe { word.as_ref() })
-    }
-
-    /// The 32-bit word at `offset`.
-    pub fn half_word(&self, offset: u64) -> Result<&AtomicU32> {
-        let word = self.aligned_range(offset, 4)?.cast::<AtomicU32>();
-        // SAFETY: as for `word`.
-        Ok(unsafe { word.as_ref() })
-    }
-
-    fn aligned_range(&self, offset: u64, align: u64) -> Result<NonNull<u8>> {
-        if !offset.is_multiple_of(align) {
-            return Err(Error::Unaligned { offset, align });
+        if !offset.is_multiple_of(8) {
+            return Err(Error::Unaligned { offset, align: 8 });
         }
-        self.range(offset, align)
+        let word = self.range(offset, 8)?.cast::<AtomicU64>();
+        // SAFETY: the word is inside the mapping and aligned (checked above; a mapping begins with a
+        // page), it lives as long as `self`, any bytes are a valid atomic, and others access it by
+        // atomics of this size or copies of foreign code only.
+        Ok(unsafe { word.as_ref() })
     }
 
     /// Copies the bytes at `offset` to `target`.
@@ -286,12 +281,6 @@ impl Mapping {
     pub fn coalesce(&self, offset: u64, len: u64) -> Result {
         self.range(offset, len)?;
         os::coalesce(self, offset..offset + len);
-        Ok(())
-    }
-
-    /// Maps the pages of the range at once, rather than one by one when they are first touched.
-    pub fn populate(&self, offset: u64, len: u64) -> Result {
-        os::populate(self.range(offset, len)?, usize::try_from(len).expect("checked by `range`"));
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ use std::{
 };
 
 use self::{
-    membership::{ANNOUNCEMENT_TIMEOUT, Membership, Watch},
+    membership::{ANNOUNCEMENT_TIMEOUT, DIED, Membership, Watch},
     ring::{Consumer, Producer},
     segment::Segment,
 };
@@ -26,7 +26,7 @@ use crate::{
     Region, RemoteAddr, Request, Result, SharedObject, Token,
     bootstrap::Meeting,
     copy_in, copy_out,
-    primitive::{AtomicU32, AtomicU64, Ordering},
+    primitive::{AtomicU32, Ordering},
 };
 
 /// The region in which every node announces its segment.
@@ -45,8 +45,8 @@ pub struct Shm {
     done_count: AtomicU32,
     // Peers whose ring was full when something was last sent to them.
     full_count: AtomicU32,
-    // The epoch of the last poll: a loss since then is news to who waits.
-    polled_epoch: AtomicU64,
+    // Set by `wake`, taken by `wait`.
+    is_woken: AtomicU32,
     // Held while polling: completions are handed out by one thread at a time.
     polling: Mutex<Polling>,
     watch: Option<Watch>,
@@ -89,7 +89,6 @@ impl Shm {
         let Meeting { node, nodes, sockets, lifeline } = meeting;
         for socket in sockets.iter().flatten() {
             let timeout = Some(ANNOUNCEMENT_TIMEOUT);
-            socket.set_read_timeout(timeout).map_err(Error::os("setting a socket's timeout"))?;
             socket.set_write_timeout(timeout).map_err(Error::os("setting a socket's timeout"))?;
         }
         let memory = Arc::new(Mapping::new(Segment::len(nodes))?);
@@ -116,7 +115,7 @@ impl Shm {
             done: Mutex::default(),
             done_count: AtomicU32::new(0),
             full_count: AtomicU32::new(0),
-            polled_epoch: AtomicU64::new(1),
+            is_woken: AtomicU32::new(0),
             polling: Mutex::new(Polling {
                 message: Box::new([0; MESSAGE_LEN_MAX]),
                 done: Vec::new(),
@@ -142,9 +141,9 @@ impl Shm {
     ///
     /// As for [`Fabric::post`].
     unsafe fn carry_out(&self, op: &Op) -> Option<Ended> {
-        if let Op::Send { target, mut message } = *op {
+        if let Op::Send { target, message } = *op {
             // SAFETY: the caller vouches for `message`.
-            return self.send(target, unsafe { message.as_mut() });
+            return self.send(target, unsafe { message.as_ref() });
         }
         // SAFETY: passed on to the caller.
         Some(unsafe { self.access(op) }.map_err(Box::new))
@@ -163,9 +162,9 @@ impl Shm {
             self.count_full(!is_sent);
         }
         drop(outgoing);
-        if is_sent {
-            peer.segment.messages().ring();
-        }
+        // The receiver, or who waits here for room: it may have been made before this was counted.
+        let waiter = if is_sent { &peer.segment } else { &self.own };
+        waiter.messages().ring();
         is_sent.then_some(Ok(0))
     }
 
@@ -183,7 +182,7 @@ impl Shm {
     }
 
     fn count_full(&self, is_full: bool) {
-        // Relaxed, both: only `wait` looks, on behalf of a thread that was refused room itself.
+        // Relaxed, both: the ring of the doorbell that follows orders them.
         if is_full {
             self.full_count.fetch_add(1, Ordering::Relaxed);
         } else {
@@ -243,19 +242,28 @@ impl Shm {
         source: NodeId,
         buffer: &mut [u8],
         sink: &mut dyn FnMut(Completion<'_>),
-    ) -> Result<usize> {
+    ) -> usize {
         let (ring, peer) = (self.own.ring_from(source), &self.peers[source.index()]);
         let mut count = 0;
         while peer.incoming.is_ready(ring) {
             let before = peer.incoming.consumed();
-            let Some(len) = peer.incoming.pop(ring, buffer)? else { break };
+            let len = match peer.incoming.pop(ring, buffer) {
+                Ok(Some(len)) => len,
+                Ok(None) => break,
+                Err(_) => {
+                    // Who breaks the protocol once is not listened to again.
+                    peer.incoming.close();
+                    self.membership.lose(source, DIED, &self.own);
+                    break;
+                }
+            };
             if peer.incoming.frees_half(before) {
                 peer.segment.messages().ring();
             }
             sink(Completion::Message { source, message: &buffer[..len] });
             count += 1;
         }
-        Ok(count)
+        count
     }
 
     fn has_message(&self) -> bool {
@@ -333,21 +341,19 @@ impl Fabric for Shm {
         Ok(batch.len())
     }
 
-    fn poll(&self, sink: &mut dyn FnMut(Completion<'_>)) -> Result<usize> {
-        // Relaxed: only `wait` looks, and it may look once too often.
-        self.polled_epoch.store(self.epoch(), Ordering::Relaxed);
+    fn poll(&self, sink: &mut dyn FnMut(Completion<'_>)) -> usize {
         if !self.has_message() && !self.has_done() {
-            return Ok(0);
+            return 0;
         }
         let mut polling = match self.polling.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Ok(0),
+            Err(TryLockError::WouldBlock) => return 0,
         };
         let Polling { message, done } = &mut *polling;
         let mut count = 0;
         for source in NodeId::all(self.nodes()) {
-            count += self.receive(source, &mut message[..], sink)?;
+            count += self.receive(source, &mut message[..], sink);
         }
         if self.has_done() {
             self.take_done(done);
@@ -356,17 +362,26 @@ impl Fabric for Shm {
                 count += 1;
             }
         }
-        Ok(count)
+        count
     }
 
-    fn wait(&self, deadline: Instant) -> bool {
+    fn wait(&self, epoch: u64, deadline: Instant) -> bool {
         self.own.messages().wait(deadline, &mut || {
             self.has_message()
                 || self.has_done()
                 || self.has_room_again()
-                // Relaxed: see `poll`.
-                || self.epoch() != self.polled_epoch.load(Ordering::Relaxed)
+                || self.epoch() != epoch
+                // Acquire: pairs with the Release in `wake`. Swapped only where it is set: to write a
+                // word takes longer than to look at it.
+                || (self.is_woken.load(Ordering::Relaxed) != 0
+                    && self.is_woken.swap(0, Ordering::Acquire) != 0)
         })
+    }
+
+    fn wake(&self) {
+        // Release: pairs with the Acquire in `wait`.
+        self.is_woken.store(1, Ordering::Release);
+        self.own.messages().ring();
     }
 
     fn wait_until(&self, deadline: Instant, ready: &mut dyn FnMut() -> bool) -> bool {
@@ -375,7 +390,9 @@ impl Fabric for Shm {
 
     #[inline]
     fn ring(&self, peer: NodeId) {
-        self.peers[peer.index()].segment.signals().ring();
+        if let Some(peer) = self.peers.get(peer.index()) {
+            peer.segment.signals().ring();
+        }
     }
 
     fn epoch(&self) -> u64 {

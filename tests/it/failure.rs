@@ -81,9 +81,8 @@ fn nothing_is_left_of_a_job_that_is_killed() {
         command
     });
     let mut job = Job::start(commands).unwrap();
-    let processes: Vec<u32> =
-        (0..2).map(|node| job.child(NodeId::new(node)).unwrap().id()).collect();
-    let mut stdout = job.child(NodeId::new(1)).unwrap().stdout.take().unwrap();
+    let processes: Vec<u32> = (0..2).map(|node| job.process(NodeId::new(node)).unwrap()).collect();
+    let mut stdout = job.take_stdout(NodeId::new(1)).unwrap();
     std::io::Read::read_exact(&mut stdout, &mut [0; 6]).unwrap();
     drop(job);
     for process in processes {

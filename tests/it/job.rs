@@ -36,17 +36,16 @@ pub(crate) fn run(nodes: u16, command: impl Fn() -> Command) -> Outcome {
     });
     let mut job = Job::start(commands).unwrap();
     let readers: Vec<_> = (0..nodes).map(|node| collect(&mut job, NodeId::new(node))).collect();
-    let failed = job.wait();
+    let failed = job.wait().unwrap();
     let output = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
     Outcome { failed, output }
 }
 
 /// Collects what a node writes, to both of its streams.
 fn collect(job: &mut Job, node: NodeId) -> thread::JoinHandle<String> {
-    let child = job.child(node).expect("a node that was just started");
     let streams: [Box<dyn Read + Send>; 2] = [
-        Box::new(child.stdout.take().expect("piped")),
-        Box::new(child.stderr.take().expect("piped")),
+        Box::new(job.take_stdout(node).expect("piped")),
+        Box::new(job.take_stderr(node).expect("piped")),
     ];
     thread::spawn(move || {
         let readers = streams.map(|mut stream| {

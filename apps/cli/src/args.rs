@@ -28,7 +28,7 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
     /// How many nodes
-    #[arg(short = 'n', long, default_value_t = 2, value_parser = value_parser!(u16).range(1..=256))]
+    #[arg(short = 'n', long, default_value_t = 2, value_parser = value_parser!(u16).range(1..=128))]
     pub(crate) nodes: u16,
     /// Write each node's output to node-N.out and node-N.err in this folder
     #[arg(short, long, value_name = "FOLDER", conflicts_with = "raw")]
@@ -99,10 +99,10 @@ pub(crate) struct Complete {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Place {
     /// How many nodes hold the weights
-    #[arg(long, default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u16).range(1..=128))]
     pub(crate) nodes: u16,
     /// Threads that compute [default: one a core]
-    #[arg(short, long, value_parser = value_parser!(u16).range(1..=256))]
+    #[arg(short, long, value_parser = value_parser!(u16).range(1..=128))]
     pub(crate) threads: Option<u16>,
     /// Tokens that the text may have, with the prompt [default: the model's, at most 4096]
     #[arg(short, long)]
@@ -134,7 +134,7 @@ pub(crate) struct Inspect {
     /// The model, a GGUF file
     pub(crate) model: PathBuf,
     /// Show where the weights would live on this many nodes
-    #[arg(long, default_value_t = 2, value_parser = value_parser!(u16).range(1..=256))]
+    #[arg(long, default_value_t = 2, value_parser = value_parser!(u16).range(1..=128))]
     pub(crate) nodes: u16,
 }
 

@@ -92,7 +92,7 @@ fn run_group(group: &Group, args: &Bench) -> Result<(Vec<Figure>, ExitCode)> {
         commands.push(command);
     }
     let mut job = job::start(commands)?;
-    let stdout = job.child(NodeId::new(0)).and_then(|child| child.stdout.take());
+    let stdout = job.take_stdout(NodeId::new(0));
     let lines = stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
     let mut figures = Vec::new();
     for line in lines.map_while(std::result::Result::ok) {
@@ -101,7 +101,7 @@ fn run_group(group: &Group, args: &Bench) -> Result<(Vec<Figure>, ExitCode)> {
             figure.map_err(|error| Failure::usage(format!("a node printed {line}: {error}")))?,
         );
     }
-    Ok((figures, report(job.wait())))
+    Ok((figures, report(job.wait()?)))
 }
 
 const HEADING: &str =

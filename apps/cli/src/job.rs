@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use pangea::launch::{Ending, Event, Job};
+use pangea::launch::{Ending, Job};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
@@ -39,7 +39,7 @@ pub(crate) fn run_again(nodes: u16) -> Result {
         }
         commands.push(command);
     }
-    Ok(report(start(commands)?.wait()))
+    Ok(report(start(commands)?.wait()?))
 }
 
 /// Starts a job to whose nodes Ctrl-C and requests to end are passed on.
@@ -48,13 +48,8 @@ pub(crate) fn start(commands: Vec<Command>) -> Result<Job> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
     let job = Job::start(commands)?;
-    let events = job.sender();
-    thread::spawn(move || {
-        for signal in signals.forever() {
-            // A job that has ended needs no signal.
-            _ = events.send(Event::Signal(signal));
-        }
-    });
+    let nodes = job.signals();
+    thread::spawn(move || signals.forever().for_each(|signal| nodes.send(signal)));
     Ok(job)
 }
 

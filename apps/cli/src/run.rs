@@ -36,7 +36,7 @@ pub(crate) fn run(args: Run) -> Result {
         // A copy that panicked has said so.
         _ = copy.join();
     }
-    Ok(report(failed))
+    Ok(report(failed?))
 }
 
 /// The command that starts `node`: the first has the terminal's input.
@@ -64,8 +64,7 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
 
 /// Copies what a node writes, with its number before each line.
 fn prefix_output(job: &mut Job, node: NodeId) -> Vec<JoinHandle<()>> {
-    let Some(child) = job.child(node) else { return Vec::new() };
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (stdout, stderr) = (job.take_stdout(node), job.take_stderr(node));
     let copy = |source: Box<dyn Read + Send>, write: fn(&[u8])| {
         thread::spawn(move || copy_lines(source, node, write))
     };

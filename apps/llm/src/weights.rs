@@ -37,6 +37,7 @@ impl Heaps {
     pub fn load(cluster: &Cluster, file: &ModelFile, plan: &Plan, name: &str) -> Result<Self> {
         let node = cluster.node().index();
         let mut bytes = cluster.vec::<u8>(plan.bytes(node), Placement::Here)?;
+        bytes.use_large_pages()?;
         let mut floats = cluster.vec::<f32>(plan.floats(node), Placement::Here)?;
         let share = Share { file, bytes: bytes.slice_mut(..)?, floats: floats.slice_mut(..)? };
         share.load(plan, node)?;

@@ -14,6 +14,7 @@ use std::{
     io::{self, ErrorKind, Read},
     os::{fd::AsFd, unix::net::UnixListener, unix::net::UnixStream},
     path::{Path, PathBuf},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -33,11 +34,14 @@ pub const NODE: &str = "PANGEA_NODE";
 /// The number of nodes.
 pub const NODES: &str = "PANGEA_NODES";
 
-/// Nodes that one host may have.
-pub const NODES_MAX: u16 = 256;
+/// Nodes that one host may have: each holds a few descriptors of every other, and a process may have
+/// about a thousand.
+pub const NODES_MAX: u16 = 128;
 
 /// How long somebody who has connected may take to say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a node may take to receive a socket.
+const PASS_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the launcher looks whether it has been called off.
 const TICK: Duration = Duration::from_millis(5);
 
@@ -99,11 +103,9 @@ impl Rendezvous {
 
     /// Lets the caller in, if it is a node of this job that is not there yet.
     fn admit(&self, socket: UnixStream, arrived: &mut [Option<UnixStream>]) {
-        let prepared = socket
-            .set_read_timeout(Some(HELLO_TIMEOUT))
-            .and_then(|()| socket.set_write_timeout(Some(HELLO_TIMEOUT)));
-        let Ok(()) = prepared else { return };
-        let Ok(hello) = Hello::receive(&socket) else { return };
+        descriptor::no_signal(&socket);
+        let Ok(()) = socket.set_write_timeout(Some(HELLO_TIMEOUT)) else { return };
+        let Ok(hello) = Hello::receive(&socket, Instant::now() + HELLO_TIMEOUT) else { return };
         let checked = hello.check(&self.nonce, self.nodes).and_then(|node| {
             let place = &mut arrived[node.index()];
             if place.is_some() { Err(format!("{node} is there already")) } else { Ok(place) }
@@ -124,9 +126,9 @@ pub struct Lifelines {
 }
 
 impl Lifelines {
-    /// The nodes that `node` has lost so far. A node that failed without having lost another failed
-    /// by itself.
-    pub fn losses(&self, node: NodeId) -> Vec<NodeId> {
+    /// The nodes that `node` has lost since it was last asked. A node that failed without having lost
+    /// another failed by itself.
+    pub fn take_losses(&self, node: NodeId) -> Vec<NodeId> {
         let Some(mut socket) = self.sockets.get(node.index()) else { return Vec::new() };
         let mut bytes = [0; 2 * NODES_MAX as usize];
         let read = socket.set_nonblocking(true).and_then(|()| socket.read(&mut bytes));
@@ -141,6 +143,8 @@ fn introduce(arrived: &[Option<UnixStream>]) -> Result {
     for (number, first) in nodes.iter().enumerate() {
         for (other, second) in nodes.iter().enumerate().skip(number + 1) {
             let (one, two) = UnixStream::pair().map_err(Error::os("socketpair"))?;
+            descriptor::no_signal(&one);
+            descriptor::no_signal(&two);
             pass(first, other, &one)?;
             pass(second, number, &two)?;
         }
@@ -150,15 +154,21 @@ fn introduce(arrived: &[Option<UnixStream>]) -> Result {
 
 /// Passes `socket`, which leads to `peer`. Who has died is found out by its peers.
 fn pass(node: &UnixStream, peer: usize, socket: &UnixStream) -> Result {
-    let peer = u16::try_from(peer).expect("nodes are numbered by u16");
-    match descriptor::send(node, &peer.to_le_bytes(), Some(socket.as_fd())) {
-        Err(error)
-            if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) =>
-        {
-            Err(Error::os("passing a socket to a node")(error))
+    let peer = u16::try_from(peer).expect("nodes are numbered by u16").to_le_bytes();
+    let deadline = Instant::now() + PASS_TIMEOUT;
+    loop {
+        let Err(error) = descriptor::send(node, &peer, Some(socket.as_fd())) else { return Ok(()) };
+        match error.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => return Ok(()),
+            // The node reads slowly, or too many descriptors of this user are under way.
+            _ if Instant::now() < deadline && is_busy(&error) => thread::sleep(TICK),
+            _ => return Err(Error::os("passing a socket to a node")(error)),
         }
-        _ => Ok(()),
     }
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ETOOMANYREFS)
 }
 
 /// The place and the part that a launcher has given this process.
@@ -206,7 +216,14 @@ fn number(field: &'static str) -> Result<u16> {
 /// Goes to the meeting, and returns when all are there.
 pub fn join(invitation: &Invitation, deadline: Instant) -> Result<Meeting> {
     let path = &invitation.rendezvous;
-    let socket = UnixStream::connect(path).map_err(Error::os("connecting to the launcher"))?;
+    let socket = UnixStream::connect(path).map_err(|error| match error.kind() {
+        // Found by a program that a node has started, say.
+        ErrorKind::NotFound => Error::Config {
+            field: RENDEZVOUS,
+            reason: format!("{} is gone: this job's nodes have met already", path.display()),
+        },
+        _ => Error::os("connecting to the launcher")(error),
+    })?;
     let step = Step { socket: &socket, path, deadline };
     step.run("saying hello to the launcher", || {
         Hello::new(invitation.nonce.clone(), invitation.node, invitation.nodes).send(&socket)
@@ -221,7 +238,8 @@ pub fn join(invitation: &Invitation, deadline: Instant) -> Result<Meeting> {
             descriptor::receive_exact(&socket, &mut peer)
         })?;
         let peer = usize::from(u16::from_le_bytes(peer));
-        let (Some(passed), Some(place @ None)) = (passed, sockets.get_mut(peer)) else {
+        let place = sockets.get_mut(peer).filter(|_| peer != invitation.node.index());
+        let (Some(passed), Some(place @ None)) = (passed, place) else {
             return Err(Error::protocol(format!("the launcher introduced node {peer} wrongly")));
         };
         *place = Some(passed.into());

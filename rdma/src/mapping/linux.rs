@@ -78,15 +78,3 @@ pub(super) fn coalesce(mapping: &Mapping, range: Range<u64>) {
         unsafe { libc::madvise(at.as_ptr().cast(), len, libc::MADV_COLLAPSE) };
     }
 }
-
-/// Errors are ignored: what is not mapped now is when it is touched.
-pub(super) fn populate(address: NonNull<u8>, len: usize) {
-    let page = super::page_size();
-    let start = address.as_ptr().addr();
-    let first = start / page * page;
-    let at = address.as_ptr().wrapping_sub(start - first);
-    let len = (start + len).next_multiple_of(page) - first;
-    // SAFETY: the range is mapped (callers pass a range of a mapping, whose ends are page
-    // boundaries), and its bytes stay.
-    unsafe { libc::madvise(at.cast(), len, libc::MADV_POPULATE_READ) };
-}

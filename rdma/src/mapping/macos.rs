@@ -2,6 +2,7 @@
 
 use std::{
     ffi::CString,
+    io,
     ops::Range,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
     process,
@@ -13,17 +14,20 @@ use crate::{Error, Mapping, Result};
 
 /// Makes an object, sizes it by the only `ftruncate` that macOS allows, and unlinks it.
 pub(super) fn create(len: usize) -> Result<OwnedFd> {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    // Relaxed: the number need only differ from the others of this process.
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    // At most 31 bytes (macOS's limit), with the longest numbers: 8 + 10 + 1 + 10.
-    let name = CString::new(format!("/pangea{}.{number}", process::id())).expect("no zero byte");
-    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
-    // SAFETY: `name` is a C string that lives during the call.
-    let descriptor = unsafe { libc::shm_open(name.as_ptr(), flags, 0o600) };
-    if descriptor < 0 {
-        return Err(Error::last_os("shm_open"));
-    }
+    let (name, descriptor) = loop {
+        let name = next_name();
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+        // SAFETY: `name` is a C string that lives during the call.
+        let descriptor = unsafe { libc::shm_open(name.as_ptr(), flags, 0o600) };
+        if descriptor >= 0 {
+            break (name, descriptor);
+        }
+        let error = io::Error::last_os_error();
+        // A process that had this number was killed between its two calls: the next name is free.
+        if error.kind() != io::ErrorKind::AlreadyExists {
+            return Err(Error::os("shm_open")(error));
+        }
+    };
     // SAFETY: `shm_open` has just made it, and nobody else knows of it.
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
     // SAFETY: as for `shm_open`.
@@ -41,6 +45,14 @@ pub(super) fn create(len: usize) -> Result<OwnedFd> {
     Ok(descriptor)
 }
 
+/// A name of at most 31 bytes (macOS's limit) with the longest numbers: 7 + 10 + 1 + 10.
+fn next_name() -> CString {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: the number need only differ from the others of this process.
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    CString::new(format!("/pangea{}.{number}", process::id())).expect("no zero byte")
+}
+
 /// macOS refuses a second `ftruncate`, which is as good as a seal.
 pub(super) fn check_sealed(_descriptor: &OwnedFd) -> Result {
     Ok(())
@@ -56,9 +68,3 @@ pub(super) fn discard(_descriptor: &OwnedFd, address: NonNull<u8>, range: Range<
 
 /// Pages of 16 KiB are the largest that macOS gives.
 pub(super) fn coalesce(_mapping: &Mapping, _range: Range<u64>) {}
-
-/// Errors are ignored: what is not mapped now is when it is touched.
-pub(super) fn populate(address: NonNull<u8>, len: usize) {
-    // SAFETY: the range is mapped (callers pass a range of a mapping), and its bytes stay.
-    unsafe { libc::madvise(address.as_ptr().cast(), len, libc::MADV_WILLNEED) };
-}

@@ -32,7 +32,7 @@ const GOODBYE: Region = Region(u32::MAX);
 /// States of a peer, in `presence`.
 const HERE: u32 = 0;
 const LEFT: u32 = 1;
-const DIED: u32 = 2;
+pub(super) const DIED: u32 = 2;
 
 /// The nodes of the cluster, as this one sees them.
 #[derive(Debug)]
@@ -64,9 +64,10 @@ impl Membership {
     pub(super) fn presence(&self, peer: NodeId) -> Presence {
         // Acquire: pairs with the Release in `lose`; who sees the loss sees all that the peer did
         // before.
-        match self.presence[peer.index()].load(Ordering::Acquire) {
-            HERE => Presence::Here,
-            LEFT => Presence::Left,
+        match self.presence.get(peer.index()).map(|state| state.load(Ordering::Acquire)) {
+            Some(HERE) => Presence::Here,
+            Some(LEFT) => Presence::Left,
+            // A node that there is not is as good as dead.
             _ => Presence::Died,
         }
     }
@@ -136,19 +137,16 @@ impl Membership {
         self.announced.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Takes in what `peer` has sent; an error means that it died, or might as well have.
-    fn receive(&self, peer: NodeId, socket: &UnixStream) -> Result<News> {
-        let mut frame = [0; ANNOUNCEMENT_LEN];
-        let passed = descriptor::receive_exact(socket, &mut frame)
-            .map_err(Error::os("receiving an announcement"))?;
-        let (region, rest) = frame.split_at(4);
+    /// Takes in an announcement of `peer`; an error means that it died, or might as well have.
+    fn take_in(&self, peer: NodeId, letter: Letter) -> Result<News> {
+        let (region, rest) = letter.frame.split_at(4);
         let region = u32::from_le_bytes(region.try_into().expect("four bytes"));
         let len = u64::from_le_bytes(rest[4..].try_into().expect("eight bytes"));
         if Region(region) == GOODBYE {
             let died = len.checked_sub(1).and_then(|number| u16::try_from(number).ok());
             return Ok(News::Goodbye { died: died.map(NodeId::new) });
         }
-        let Some(descriptor) = passed.filter(|_| region < REGIONS_MAX) else {
+        let Some(descriptor) = letter.descriptor.filter(|_| region < REGIONS_MAX) else {
             return Err(Error::protocol(format!("{peer} announced region {region} wrongly")));
         };
         let object = SharedObject::from_peer(descriptor, len)?;
@@ -158,11 +156,8 @@ impl Membership {
     }
 
     /// Takes `peer` for gone, unless it was before, and wakes all who may wait for it.
-    fn lose(&self, peer: NodeId, presence: u32, own: &Segment) {
-        if peer == self.node || peer.index() >= self.presence.len() {
-            return;
-        }
-        if self.presence(peer) != Presence::Here {
+    pub(super) fn lose(&self, peer: NodeId, presence: u32, own: &Segment) {
+        if peer == self.node || self.presence(peer) != Presence::Here {
             return;
         }
         if let Some(mut lifeline) = self.lifeline.as_ref() {
@@ -219,13 +214,66 @@ impl Drop for Watch {
     }
 }
 
+/// An announcement, as far as it has come.
+#[derive(Debug, Default)]
+struct Letter {
+    frame: [u8; ANNOUNCEMENT_LEN],
+    filled: usize,
+    descriptor: Option<OwnedFd>,
+}
+
+impl Letter {
+    /// Receives what has come, without waiting for the rest; whether it is whole.
+    fn receive(&mut self, socket: &UnixStream) -> io::Result<bool> {
+        let rest = &mut self.frame[self.filled..];
+        let (count, descriptor) = match descriptor::receive(socket, rest, libc::MSG_DONTWAIT) {
+            Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            received => received?,
+        };
+        self.filled += count;
+        self.descriptor = self.descriptor.take().or(descriptor);
+        Ok(self.filled == self.frame.len())
+    }
+}
+
+/// A peer, as the watching thread sees it.
+struct Watched<'a> {
+    peer: NodeId,
+    socket: &'a UnixStream,
+    letter: Letter,
+}
+
+impl Watched<'_> {
+    /// Takes in what has come; whether the peer stays.
+    fn listen(&mut self, membership: &Membership, own: &Segment) -> bool {
+        let news = match self.letter.receive(self.socket) {
+            Ok(false) => return true,
+            Ok(true) => membership.take_in(self.peer, std::mem::take(&mut self.letter)),
+            Err(error) => Err(Error::os("receiving an announcement")(error)),
+        };
+        match news {
+            Ok(News::Region) => return true,
+            Ok(News::Goodbye { died }) => {
+                // First, so that who waits hears of the cause before its consequence.
+                died.into_iter().for_each(|node| membership.lose(node, DIED, own));
+                membership.lose(self.peer, LEFT, own);
+            }
+            Err(_) => membership.lose(self.peer, DIED, own),
+        }
+        false
+    }
+}
+
 fn watch(membership: &Membership, own: &Segment, stopped: &UnixStream) {
-    let mut peers: Vec<(NodeId, &UnixStream)> = NodeId::all(u16::MAX)
-        .zip(&membership.sockets)
-        .filter_map(|(peer, socket)| Some((peer, socket.as_ref()?)))
+    let sockets = NodeId::all(u16::MAX).zip(&membership.sockets);
+    let mut peers: Vec<Watched<'_>> = sockets
+        .filter_map(|(peer, socket)| {
+            Some(Watched { peer, socket: socket.as_ref()?, letter: Letter::default() })
+        })
         .collect();
     loop {
-        let sockets = peers.iter().map(|(_, socket)| *socket).chain([stopped]);
+        let sockets = peers.iter().map(|watched| watched.socket).chain([stopped]);
         let mut polled: Vec<libc::pollfd> = sockets.map(descriptor::input).collect();
         if !descriptor::await_input(&mut polled, None) {
             continue;
@@ -235,20 +283,9 @@ fn watch(membership: &Membership, own: &Segment, stopped: &UnixStream) {
             return;
         }
         let mut states = polled.iter();
-        peers.retain(|&(peer, socket)| {
-            if states.next().is_none_or(|state| state.revents == 0) {
-                return true;
-            }
-            match membership.receive(peer, socket) {
-                Ok(News::Region) => return true,
-                Ok(News::Goodbye { died }) => {
-                    // First, so that who waits hears of the cause before its consequence.
-                    died.into_iter().for_each(|node| membership.lose(node, DIED, own));
-                    membership.lose(peer, LEFT, own);
-                }
-                Err(_) => membership.lose(peer, DIED, own),
-            }
-            false
+        peers.retain_mut(|watched| {
+            let is_quiet = states.next().is_none_or(|state| state.revents == 0);
+            is_quiet || watched.listen(membership, own)
         });
     }
 }
@@ -264,5 +301,5 @@ fn is_hang_up(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-/// How long a peer may take for the rest of an announcement that it has begun.
+/// How long a peer may take to read an announcement.
 pub(super) const ANNOUNCEMENT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -183,6 +183,12 @@ impl Consumer {
         before / (CELLS / 2) != tail / (CELLS / 2)
     }
 
+    /// Takes nothing more: no stamp has the lap of this place.
+    pub(super) fn close(&self) {
+        // Relaxed: called by the thread that pops; others see a ring without messages sooner or later.
+        self.tail.store(u64::MAX, Ordering::Relaxed);
+    }
+
     /// Cells read, in all.
     pub(super) fn consumed(&self) -> u64 {
         // Relaxed: called by the thread that pops.
@@ -263,6 +269,9 @@ mod tests {
         ring.cells[0].stamp.store(stamp, Ordering::Relaxed);
         let error = consumer.pop(&ring, &mut [0; MESSAGE_LEN_MAX]).unwrap_err();
         assert!(matches!(error, Error::Protocol { .. }), "{error}");
+        consumer.close();
+        assert!(!consumer.is_ready(&ring));
+        assert_eq!(consumer.pop(&ring, &mut [0; MESSAGE_LEN_MAX]).unwrap(), None);
     }
 
     #[test]

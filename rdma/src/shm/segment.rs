@@ -10,6 +10,9 @@
 
 use std::{mem::size_of, ptr::NonNull, sync::Arc};
 
+#[cfg(all(test, not(loom)))]
+use crate::primitive::Ordering;
+
 use super::ring::Ring;
 use crate::{Mapping, NodeId, Result, wait::Doorbell};
 
@@ -58,6 +61,15 @@ impl Segment {
     pub(super) fn ring_from(&self, source: NodeId) -> &Ring {
         assert!(source.number() < self.nodes, "a segment has a ring for each node");
         self.part(RINGS + source.index() as u64 * size_of::<Ring>() as u64)
+    }
+
+    /// Breaks the ring from `source`, as a hostile peer could.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn deface_ring(&self, source: NodeId) {
+        let ring = RINGS + source.index() as u64 * size_of::<Ring>() as u64;
+        let first_stamp = self.mapping.word(ring + 128).expect("inside the segment");
+        // A stamp of the first lap, with the largest length.
+        first_stamp.store(1 << 16 | 0xFFFF, Ordering::Relaxed);
     }
 
     /// The part of the segment at `offset`, which is one of the layout's.

@@ -50,8 +50,7 @@ fn run(shm: &Shm, op: Op) -> Result<u64> {
         if let Completion::Done { token: Token(9), result } = completion {
             results.push(result);
         }
-    })
-    .unwrap();
+    });
     assert_eq!(results.len(), 1, "a request completes exactly once");
     results.remove(0)
 }
@@ -124,14 +123,12 @@ fn messages_arrive_in_order_from_everybody_and_from_oneself() {
         }
     }
     let mut seen = vec![Vec::new(); 3];
-    nodes[1]
-        .poll(&mut |completion| {
-            if let Completion::Message { source, message } = completion {
-                assert_eq!(usize::from(message[0]), source.index());
-                seen[source.index()].push(message[2]);
-            }
-        })
-        .unwrap();
+    nodes[1].poll(&mut |completion| {
+        if let Completion::Message { source, message } = completion {
+            assert_eq!(usize::from(message[0]), source.index());
+            seen[source.index()].push(message[2]);
+        }
+    });
     assert_eq!(seen, vec![(0..10).collect::<Vec<u8>>(); 3]);
 }
 
@@ -142,16 +139,19 @@ fn a_sender_with_a_slow_receiver_waits_for_room() {
     let request = Request { token: Token(1), op: message(&mut bytes, 1) };
     // SAFETY: `bytes` outlives the last poll below, and is not touched.
     while unsafe { nodes[0].post(&[request]) }.unwrap() == 1 {}
-    nodes[0].poll(&mut |_| {}).unwrap();
-    assert!(!nodes[0].wait(Instant::now() + Duration::from_millis(1)), "the ring is full");
+    nodes[0].poll(&mut |_| {});
+    assert!(
+        !nodes[0].wait(nodes[0].epoch(), Instant::now() + Duration::from_millis(1)),
+        "the ring is full"
+    );
     thread::scope(|scope| {
-        let sender = scope.spawn(|| nodes[0].wait(soon()));
-        while nodes[1].poll(&mut |_| {}).unwrap() == 0 {}
+        let sender = scope.spawn(|| nodes[0].wait(1, soon()));
+        while nodes[1].poll(&mut |_| {}) == 0 {}
         assert!(sender.join().unwrap(), "reading makes room, and tells the sender");
     });
     // SAFETY: as above.
     assert_eq!(unsafe { nodes[0].post(&[request]) }.unwrap(), 1);
-    nodes[0].poll(&mut |_| {}).unwrap();
+    nodes[0].poll(&mut |_| {});
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_lost_node_wakes_who_waits_and_takes_no_message() {
     let lost = nodes.remove(1);
     let epoch = nodes[0].epoch();
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| nodes[0].wait(soon()));
+        let waiter = scope.spawn(|| nodes[0].wait(1, soon()));
         let other =
             scope.spawn(|| nodes[1].wait_until(soon(), &mut || nodes[1].is_lost(NodeId::new(1))));
         drop(lost);
@@ -172,6 +172,35 @@ fn a_lost_node_wakes_who_waits_and_takes_no_message() {
     let error = run(&nodes[0], message(&mut [1], 1)).unwrap_err();
     assert!(matches!(error, Error::PeerLost { .. }), "{error}");
     run(&nodes[0], message(&mut [1], 2)).unwrap();
+}
+
+#[test]
+fn a_peer_that_breaks_the_protocol_is_lost_and_the_others_are_heard() {
+    let nodes = cluster(3, 4096);
+    post(&nodes[0], message(&mut [1; 60], 2));
+    // The stamp of the first cell of the ring from node 0: a length beyond any message.
+    nodes[2].own.deface_ring(NodeId::new(0));
+    post(&nodes[1], message(&mut [2], 2));
+    let mut seen = Vec::new();
+    nodes[2].poll(&mut |completion| {
+        if let Completion::Message { message, .. } = completion {
+            seen.extend_from_slice(message);
+        }
+    });
+    assert_eq!(seen, [2]);
+    assert_eq!(nodes[2].presence(NodeId::new(0)), Presence::Died);
+    assert_eq!(nodes[2].poll(&mut |_| {}), 0);
+}
+
+#[test]
+fn who_waits_can_be_woken() {
+    let shm = Shm::alone().unwrap();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| shm.wait(shm.epoch(), soon()));
+        shm.wake();
+        assert!(waiter.join().unwrap());
+    });
+    assert!(!shm.wait(shm.epoch(), Instant::now()), "once");
 }
 
 #[test]
@@ -199,8 +228,7 @@ fn a_cluster_of_one_talks_to_itself() {
         if let Completion::Message { message, .. } = completion {
             seen.extend_from_slice(message);
         }
-    })
-    .unwrap();
+    });
     assert_eq!(seen, [1, 2]);
     assert!(!shm.is_lost(shm.node()));
 }

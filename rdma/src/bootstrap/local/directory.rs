@@ -5,7 +5,7 @@
 
 use std::{
     env,
-    fs::{self, DirBuilder, File, TryLockError},
+    fs::{self, DirBuilder, File},
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
@@ -93,7 +93,7 @@ fn is_abandoned(directory: &Path) -> bool {
     owned
         && match File::open(directory.join(LOCK)) {
             // Two launchers may find the same one, and both remove it: no harm.
-            Ok(lock) => !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)),
+            Ok(lock) => lock.try_lock().is_ok(),
             // Its launcher is about to make the lock, or has just removed it.
             Err(_) => false,
         }

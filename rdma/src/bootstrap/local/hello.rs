@@ -10,6 +10,7 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::unix::net::UnixStream,
+    time::{Duration, Instant},
 };
 
 use crate::{Error, NodeId, Result, page_size};
@@ -80,9 +81,21 @@ impl Hello {
         socket.write_all(&bytes)
     }
 
-    pub(super) fn receive(mut socket: &UnixStream) -> io::Result<Self> {
+    /// What the caller says, all of it until `deadline`.
+    pub(super) fn receive(mut socket: &UnixStream, deadline: Instant) -> io::Result<Self> {
         let mut bytes = [0; HELLO_LEN];
-        socket.read_exact(&mut bytes)?;
+        let mut filled = 0;
+        while filled < HELLO_LEN {
+            let left = deadline.saturating_duration_since(Instant::now());
+            socket.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+            match socket.read(&mut bytes[filled..])? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => filled += count,
+            }
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
         let (magic, rest) = bytes.split_at(MAGIC.len());
         if magic != MAGIC {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a node of Pangea"));
