@@ -75,8 +75,8 @@ impl Part {
 pub(crate) struct Allocation {
     pub(crate) member: Arc<Member>,
     pub(crate) parts: Box<[Part]>,
-    // How often it was published, or is about to be: then others may have handles of it, and it stays
-    // until the cluster ends.
+    // How often it was published, or is about to be: then others may have handles of it, and it
+    // stays until the cluster ends.
     publications: AtomicU32,
 }
 
@@ -196,7 +196,8 @@ pub(crate) fn free_here(shared: &Shared, offset: u64) -> Result {
     shared.heap.free(offset).map_err(refused)
 }
 
-/// What peers have allocated in this node's heap: only who has allocated something may free it, once.
+/// What peers have allocated in this node's heap: only who has allocated something may free it,
+/// once.
 #[derive(Debug, Default)]
 pub(crate) struct Loans {
     // By offset. What a node holds that has died stays taken: others may have handles of it.

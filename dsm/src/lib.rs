@@ -23,8 +23,8 @@
 //!
 //! # Memory model, in a paragraph
 //!
-//! A [`GlobalVec`] is read and written word by word: an element of 1, 2, 4 or 8 bytes that is
-//! aligned to its size is never torn, larger ones may be; nothing is ordered except by atomics,
+//! A [`GlobalVec`] is read and written word by word: an element whose type has 1, 2, 4 or 8 bytes,
+//! and that alignment, is never torn, others may be; nothing is ordered except by atomics,
 //! which are sequentially consistent, and by [`Cluster::barrier`], [`Cluster::publish`] and
 //! [`Cluster::lookup`], which order all that was written before them. A [`FrozenVec`] never
 //! changes, so that its elements are ordinary slices wherever they live. `docs/memory-model.md`

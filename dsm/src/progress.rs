@@ -258,8 +258,8 @@ impl Outbox {
             while let Some(letter) = letters.front() {
                 let token = Token(*next);
                 let op = Op::Send { target, message: NonNull::from(&**letter) };
-                // SAFETY: the bytes are only read, and stay where they are until `complete` is called
-                // with their token: they are moved, by their `Arc`, to `posted`.
+                // SAFETY: the bytes are only read, and stay where they are until `complete` is
+                // called with their token: they are moved, by their `Arc`, to `posted`.
                 let count = unsafe { fabric.post(&[Request { token, op }]) };
                 if matches!(count, Ok(0)) {
                     break;
@@ -311,8 +311,8 @@ impl Tickets {
         self.lock().remove(&ticket);
     }
 
-    /// Takes in an answer of `source`, the first from who was asked; gives back one that nobody waits
-    /// for.
+    /// Takes in an answer of `source`, the first from who was asked; gives back one that nobody
+    /// waits for.
     fn answer(&self, source: NodeId, ticket: u64, reply: Reply) -> Option<Reply> {
         let mut open = self.lock();
         let Some(ticket) = open.get_mut(&ticket) else { return Some(reply) };

@@ -22,8 +22,8 @@ use crate::{
 
 /// A vector in the heap of one node, or some of it in everybody's.
 ///
-/// Every access is checked, one-sided and may race with any other: an element of 1, 2, 4 or 8 bytes
-/// that is aligned to its size is never torn, a larger one may be. Dropped before it is
+/// Every access is checked, one-sided and may race with any other: an element whose type has 1, 2,
+/// 4 or 8 bytes, and that alignment, is never torn, another may be. Dropped before it is
 /// [published](crate::Cluster::publish), its memory is freed; afterwards it stays.
 ///
 /// Its elements are never borrowed, as others may write them at any time:
@@ -161,8 +161,8 @@ impl<T: Portable> GlobalVec<T> {
         Ok(unsafe { &mut *place.as_ptr() })
     }
 
-    /// Asks the system to back the vector by large pages, where it can: faster to fill and to stream.
-    /// All of its memory is taken at once. A hint, for a vector that is about to be filled.
+    /// Asks the system to back the vector by large pages, where it can: faster to fill and to
+    /// stream. All of its memory is taken at once. A hint, for a vector that is about to be filled.
     ///
     /// # Errors
     ///

@@ -138,7 +138,8 @@ impl Reservation {
     ///
     /// # Panics
     ///
-    /// Where the object does not fit, another is there, or `offset` is no multiple of the page size.
+    /// Where the object does not fit, another is there, or `offset` is no multiple of the page
+    /// size.
     pub fn map(self: &Arc<Self>, offset: usize, object: SharedObject) -> Result<Mapping> {
         let end = offset.checked_add(object.len).expect("the end of a mapping is an address");
         assert!(end <= self.len, "a mapping lies inside its reservation");
@@ -230,9 +231,9 @@ impl Mapping {
             return Err(Error::Unaligned { offset, align: 8 });
         }
         let word = self.range(offset, 8)?.cast::<AtomicU64>();
-        // SAFETY: the word is inside the mapping and aligned (checked above; a mapping begins with a
-        // page), it lives as long as `self`, any bytes are a valid atomic, and others access it by
-        // atomics of this size or copies of foreign code only.
+        // SAFETY: the word is inside the mapping and aligned (checked above; a mapping begins with
+        // a page), it lives as long as `self`, any bytes are a valid atomic, and others access it
+        // by atomics of this size or copies of foreign code only.
         Ok(unsafe { word.as_ref() })
     }
 

@@ -371,8 +371,8 @@ impl Fabric for Shm {
                 || self.has_done()
                 || self.has_room_again()
                 || self.epoch() != epoch
-                // Acquire: pairs with the Release in `wake`. Swapped only where it is set: to write a
-                // word takes longer than to look at it.
+                // Acquire: pairs with the Release in `wake`. Swapped only where it is set: to write
+                // a word takes longer than to look at it.
                 || (self.is_woken.load(Ordering::Relaxed) != 0
                     && self.is_woken.swap(0, Ordering::Acquire) != 0)
         })

@@ -34,8 +34,8 @@ pub const NODE: &str = "PANGEA_NODE";
 /// The number of nodes.
 pub const NODES: &str = "PANGEA_NODES";
 
-/// Nodes that one host may have: each holds a few descriptors of every other, and a process may have
-/// about a thousand.
+/// Nodes that one host may have: each holds a few descriptors of every other, and a process may
+/// have about a thousand.
 pub const NODES_MAX: u16 = 128;
 
 /// How long somebody who has connected may take to say hello.
@@ -126,8 +126,8 @@ pub struct Lifelines {
 }
 
 impl Lifelines {
-    /// The nodes that `node` has lost since it was last asked. A node that failed without having lost
-    /// another failed by itself.
+    /// The nodes that `node` has lost since it was last asked. A node that failed without having
+    /// lost another failed by itself.
     pub fn take_losses(&self, node: NodeId) -> Vec<NodeId> {
         let Some(mut socket) = self.sockets.get(node.index()) else { return Vec::new() };
         let mut bytes = [0; 2 * NODES_MAX as usize];

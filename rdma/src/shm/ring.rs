@@ -185,7 +185,8 @@ impl Consumer {
 
     /// Takes nothing more: no stamp has the lap of this place.
     pub(super) fn close(&self) {
-        // Relaxed: called by the thread that pops; others see a ring without messages sooner or later.
+        // Relaxed: called by the thread that pops; others see a ring without messages sooner or
+        // later.
         self.tail.store(u64::MAX, Ordering::Relaxed);
     }
 

@@ -1,9 +1,9 @@
 //! Nodes that are killed.
 
 use std::{
-    fs,
+    env, fs,
     io::Read,
-    process::{Child, Stdio},
+    process::{self, Child, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -31,7 +31,7 @@ fn generate_in(folder: &str, nodes: &str) -> Child {
 }
 
 /// The process of `node` of `job`.
-fn process(job: &Child, node: &str) -> Option<libc::pid_t> {
+fn node_process(job: &Child, node: &str) -> Option<libc::pid_t> {
     let parent = format!("PPid:\t{}\n", job.id());
     let variable = format!("PANGEA_NODE={node}\0");
     let is_node = |process: &libc::pid_t| {
@@ -65,9 +65,9 @@ fn a_node_killed_while_text_is_generated_is_named_and_ends_the_job() {
         let mut job = generate("3");
         job.stdout.as_mut().unwrap().read_exact(&mut [0; 20]).unwrap();
         // The node that writes is held until the other is dead, so that it cannot be done before.
-        let writer = process(&job, "0").expect("a node that runs");
+        let writer = node_process(&job, "0").expect("a node that runs");
         signal(writer, libc::SIGSTOP);
-        signal(process(&job, node).expect("a node that runs"), libc::SIGKILL);
+        signal(node_process(&job, node).expect("a node that runs"), libc::SIGKILL);
         signal(writer, libc::SIGCONT);
         let ended = ended(job);
         assert_eq!(ended.code, Some(128 + 9), "{ended:?}");
@@ -80,14 +80,15 @@ fn a_node_killed_while_text_is_generated_is_named_and_ends_the_job() {
 #[test]
 fn a_node_killed_while_it_starts_ends_the_job_and_leaves_nothing() {
     // Other tests have jobs at the same time, which make and remove their directories elsewhere.
-    let folder = env!("CARGO_TARGET_TMPDIR").to_owned() + "/starts";
+    let folder = env::temp_dir().join(format!("starts-{}", process::id()));
     fs::create_dir_all(&folder).unwrap();
+    let folder = folder.to_str().unwrap();
     for round in 0..12 {
-        let job = generate_in(&folder, "3");
+        let job = generate_in(folder, "3");
         let node = (round % 3).to_string();
         let deadline = Instant::now() + PATIENCE;
         let victim = loop {
-            if let Some(process) = process(&job, &node) {
+            if let Some(process) = node_process(&job, &node) {
                 break process;
             }
             assert!(Instant::now() < deadline, "the node starts");
@@ -99,7 +100,8 @@ fn a_node_killed_while_it_starts_ends_the_job_and_leaves_nothing() {
         assert_eq!(ended.code, Some(128 + 9), "{ended:?}");
         assert!(!ended.stderr.contains("panicked"), "{ended:?}");
     }
-    assert_eq!(left_in(&folder), [""; 0]);
+    assert_eq!(left_in(folder), [""; 0]);
+    fs::remove_dir(folder).unwrap();
     assert_eq!(left_in("/dev/shm"), [""; 0]);
 }
 
@@ -107,7 +109,7 @@ fn a_node_killed_while_it_starts_ends_the_job_and_leaves_nothing() {
 fn nodes_end_with_their_launcher() {
     let mut job = generate("2");
     job.stdout.as_mut().unwrap().read_exact(&mut [0; 20]).unwrap();
-    let nodes = ["0", "1"].map(|node| process(&job, node).unwrap());
+    let nodes = ["0", "1"].map(|node| node_process(&job, node).unwrap());
     signal(job.id().try_into().unwrap(), libc::SIGKILL);
     job.wait().unwrap();
     let deadline = Instant::now() + PATIENCE;
