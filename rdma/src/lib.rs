@@ -15,6 +15,7 @@ mod mapping;
 mod node;
 mod primitive;
 pub mod shm;
+mod turn;
 pub mod wait;
 
 pub use error::{Error, Result};
