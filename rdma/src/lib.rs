@@ -13,6 +13,7 @@ mod error;
 mod fabric;
 mod mapping;
 mod node;
+mod prefetch;
 mod primitive;
 pub mod shm;
 mod turn;

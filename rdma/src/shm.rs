@@ -148,6 +148,7 @@ impl Shm {
             outgoing.is_full = !is_sent;
             self.count_full(!is_sent);
         }
+        peer.note_sent(&outgoing);
         drop(outgoing);
         if is_sent {
             peer.segment.messages().ring();
@@ -235,6 +236,7 @@ impl Shm {
         loop {
             let before = peer.incoming.consumed();
             let Some(len) = peer.incoming.pop(ring, buffer)? else { break };
+            peer.expect_reply(self.node);
             if peer.incoming.is_call_due(before) {
                 peer.segment.messages().ring();
             }

@@ -7,7 +7,10 @@ use super::{
     ring::{Consumer, Producer},
     segment::Segment,
 };
-use crate::NodeId;
+use crate::{
+    NodeId,
+    primitive::{AtomicU64, Ordering},
+};
 
 /// What a node keeps of a peer.
 #[derive(Debug)]
@@ -15,6 +18,9 @@ pub(super) struct Peer {
     pub(super) segment: Arc<Segment>,
     pub(super) outgoing: Mutex<Outgoing>,
     pub(super) incoming: Consumer,
+    // The cell of the next message to the peer, if one was sent since the last one came from it; else
+    // zero.
+    reply: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -27,7 +33,26 @@ pub(super) struct Outgoing {
 impl Peer {
     pub(super) fn new(segment: Arc<Segment>) -> Self {
         let (outgoing, incoming) = Default::default();
-        Self { segment, outgoing, incoming }
+        Self { segment, outgoing, incoming, reply: AtomicU64::new(0) }
+    }
+
+    /// Takes note that a message was sent, and where the next will be.
+    #[inline]
+    pub(super) fn note_sent(&self, outgoing: &Outgoing) {
+        // Relaxed: a hint.
+        self.reply.store(outgoing.producer.head(), Ordering::Relaxed);
+    }
+
+    /// Gets ready for a reply of `node`, this one, to the message that has come, if the two are taking
+    /// turns. Who only receives would but take the cell away from a peer that looks at it.
+    #[inline]
+    pub(super) fn expect_reply(&self, node: NodeId) {
+        // Relaxed, both: a hint.
+        let cell = self.reply.load(Ordering::Relaxed);
+        if cell != 0 {
+            self.reply.store(0, Ordering::Relaxed);
+            self.segment.ring_from(node).prepare(cell);
+        }
     }
 
     /// Whether the ring from `node`, this one, was full and has room again.

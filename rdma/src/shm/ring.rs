@@ -15,11 +15,12 @@
 //!
 //! The stamp's Release in `push` pairs with the Acquires in `is_ready` and `pop`: who sees a stamp of
 //! this lap sees the message. The Release of `consumed` in `pop` pairs with the Acquire in `has_room`:
-//! who sees a cell given back may write it. All else is Relaxed, and atomic only because the other side is a
-//! process that need not keep to this.
+//! who sees a cell given back may write it. All else is Relaxed, and atomic only because the other
+//! side is a process that need not keep to this.
 
 use crate::{
     Error, MESSAGE_LEN_MAX, Result,
+    prefetch::prefetch_for_write,
     primitive::{AtomicU64, Ordering},
 };
 
@@ -80,6 +81,13 @@ impl Ring {
         let index = usize::try_from(number % CELLS).expect("a ring has few cells");
         &self.cells[index]
     }
+
+    /// Gets the cell that will be used as the `number`th ready for being written: it comes from the
+    /// receiver's cache, which takes as long as the message itself.
+    #[inline]
+    pub(super) fn prepare(&self, number: u64) {
+        prefetch_for_write(self.cell(number));
+    }
 }
 
 /// The stamp, without its length, of the cell that is used as the `number`th.
@@ -121,6 +129,11 @@ impl Producer {
         ring.cell(self.head).stamp.store(stamp, Ordering::Release);
         self.head += count;
         true
+    }
+
+    /// Cells written, in all.
+    pub(super) fn head(&self) -> u64 {
+        self.head
     }
 
     /// Whether a sender that found the ring full should try again: there is room for any message.
