@@ -13,8 +13,10 @@ mod error;
 mod fabric;
 mod mapping;
 mod node;
+mod prefetch;
 mod primitive;
 pub mod shm;
+mod turn;
 pub mod wait;
 
 pub use error::{Error, Result};

@@ -6,19 +6,22 @@
 #[cfg(all(test, loom))]
 mod loom;
 mod membership;
+mod peer;
 mod ring;
 mod segment;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError},
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     thread,
     time::Instant,
 };
 
 use self::{
     membership::{ANNOUNCEMENT_TIMEOUT, DIED, Membership, Watch},
-    ring::{Consumer, Producer},
+    peer::Peer,
+    ring::Buffer,
     segment::Segment,
 };
 use crate::{
@@ -27,6 +30,7 @@ use crate::{
     bootstrap::Meeting,
     copy_in, copy_out,
     primitive::{AtomicU32, Ordering},
+    turn::Turn,
 };
 
 /// The region in which every node announces its segment.
@@ -48,28 +52,14 @@ pub struct Shm {
     // Set by `wake`, taken by `wait`.
     is_woken: AtomicU32,
     // Held while polling: completions are handed out by one thread at a time.
-    polling: Mutex<Polling>,
+    polling: Turn<Polling>,
     watch: Option<Watch>,
-}
-
-#[derive(Debug)]
-struct Peer {
-    segment: Arc<Segment>,
-    outgoing: Mutex<Outgoing>,
-    incoming: Consumer,
-}
-
-#[derive(Debug, Default)]
-struct Outgoing {
-    producer: Producer,
-    // The ring had no room for the last message.
-    is_full: bool,
 }
 
 /// What a poll works with, kept so that it allocates nothing.
 #[derive(Debug)]
 struct Polling {
-    message: Box<[u8; MESSAGE_LEN_MAX]>,
+    message: Box<Buffer>,
     done: Vec<(Token, Ended)>,
 }
 
@@ -91,20 +81,19 @@ impl Shm {
             let timeout = Some(ANNOUNCEMENT_TIMEOUT);
             socket.set_write_timeout(timeout).map_err(Error::os("setting a socket's timeout"))?;
         }
-        let memory = Arc::new(Mapping::new(Segment::len(nodes))?);
-        let own = Arc::new(Segment::new(memory.clone(), nodes)?);
+        let own = Arc::new(Segment::new(Mapping::new(Segment::len(nodes))?, nodes)?);
         let membership = Arc::new(Membership::new(node, sockets, lifeline));
         let watch = Watch::start(membership.clone(), own.clone())?;
-        membership.announce(SEGMENT, &memory)?;
+        membership.announce(SEGMENT, own.mapping())?;
         let mut peers = Vec::new();
         for peer in NodeId::all(nodes) {
             let segment = if peer == node {
                 own.clone()
             } else {
                 let object = membership.take(peer, SEGMENT, deadline)?;
-                Arc::new(Segment::new(Arc::new(object.map()?), nodes)?)
+                Arc::new(Segment::new(object.map()?, nodes)?)
             };
-            peers.push(Peer { segment, outgoing: Mutex::default(), incoming: Consumer::default() });
+            peers.push(Peer::new(segment));
         }
         Ok(Self {
             node,
@@ -116,10 +105,7 @@ impl Shm {
             done_count: AtomicU32::new(0),
             full_count: AtomicU32::new(0),
             is_woken: AtomicU32::new(0),
-            polling: Mutex::new(Polling {
-                message: Box::new([0; MESSAGE_LEN_MAX]),
-                done: Vec::new(),
-            }),
+            polling: Turn::new(Polling { message: Box::new(ring::EMPTY), done: Vec::new() }),
             watch: Some(watch),
         })
     }
@@ -161,6 +147,7 @@ impl Shm {
             outgoing.is_full = !is_sent;
             self.count_full(!is_sent);
         }
+        peer.note_sent(&outgoing);
         drop(outgoing);
         // The receiver, or who waits here for room: it may have been made before this was counted.
         let waiter = if is_sent { &peer.segment } else { &self.own };
@@ -195,6 +182,8 @@ impl Shm {
     /// # Safety
     ///
     /// As for [`Fabric::post`].
+    // Apart, so that a message does not pay for the registers and the stack that this needs.
+    #[inline(never)]
     unsafe fn access(&self, op: &Op) -> Result<u64> {
         match *op {
             Op::Read { source, mut target } => {
@@ -240,12 +229,12 @@ impl Shm {
     fn receive(
         &self,
         source: NodeId,
-        buffer: &mut [u8],
+        buffer: &mut Buffer,
         sink: &mut dyn FnMut(Completion<'_>),
     ) -> usize {
         let (ring, peer) = (self.own.ring_from(source), &self.peers[source.index()]);
         let mut count = 0;
-        while peer.incoming.is_ready(ring) {
+        loop {
             let before = peer.incoming.consumed();
             let len = match peer.incoming.pop(ring, buffer) {
                 Ok(Some(len)) => len,
@@ -257,10 +246,11 @@ impl Shm {
                     break;
                 }
             };
-            if peer.incoming.frees_half(before) {
+            peer.expect_reply(self.node);
+            if peer.incoming.is_call_due(before) {
                 peer.segment.messages().ring();
             }
-            sink(Completion::Message { source, message: &buffer[..len] });
+            sink(Completion::Message { source, message: &buffer.as_flattened()[..len] });
             count += 1;
         }
         count
@@ -277,10 +267,7 @@ impl Shm {
         if self.full_count.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        self.peers.iter().any(|peer| {
-            let mut outgoing = lock(&peer.outgoing);
-            outgoing.is_full && outgoing.producer.is_half_empty(peer.segment.ring_from(self.node))
-        })
+        self.peers.iter().any(|peer| peer.has_room_again(self.node))
     }
 
     fn has_done(&self) -> bool {
@@ -288,12 +275,24 @@ impl Shm {
         self.done_count.load(Ordering::Acquire) != 0
     }
 
-    /// Swaps what is done for `empty`.
-    fn take_done(&self, empty: &mut Vec<(Token, Ended)>) {
+    /// Hands out what is done, by way of `taken`, which is empty before and after.
+    // Apart, as `access`.
+    #[inline(never)]
+    fn hand_out_done(
+        &self,
+        taken: &mut Vec<(Token, Ended)>,
+        sink: &mut dyn FnMut(Completion<'_>),
+    ) -> usize {
         let mut done = lock(&self.done);
         // Relaxed: written under the lock.
         self.done_count.store(0, Ordering::Relaxed);
-        std::mem::swap(&mut *done, empty);
+        mem::swap(&mut *done, taken);
+        drop(done);
+        let count = taken.len();
+        for (token, ended) in taken.drain(..) {
+            sink(Completion::Done { token, result: ended.map_err(|error| *error) });
+        }
+        count
     }
 }
 
@@ -335,32 +334,21 @@ impl Fabric for Shm {
                 return Ok(count);
             };
             lock(&self.done).push((request.token, ended));
-            // Release: pairs with the Acquire in `take_done`.
+            // Release: pairs with the Acquire in `has_done`.
             self.done_count.fetch_add(1, Ordering::Release);
         }
         Ok(batch.len())
     }
 
     fn poll(&self, sink: &mut dyn FnMut(Completion<'_>)) -> usize {
-        if !self.has_message() && !self.has_done() {
-            return 0;
-        }
-        let mut polling = match self.polling.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return 0,
-        };
+        let Some(mut polling) = self.polling.take() else { return 0 };
         let Polling { message, done } = &mut *polling;
         let mut count = 0;
         for source in NodeId::all(self.nodes()) {
-            count += self.receive(source, &mut message[..], sink);
+            count += self.receive(source, message, sink);
         }
         if self.has_done() {
-            self.take_done(done);
-            for (token, ended) in done.drain(..) {
-                sink(Completion::Done { token, result: ended.map_err(|error| *error) });
-                count += 1;
-            }
+            count += self.hand_out_done(done, sink);
         }
         count
     }

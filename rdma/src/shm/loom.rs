@@ -3,11 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use loom::{sync::Arc, thread};
+use loom::{cell::Cell, sync::Arc, thread};
 
-use super::ring::{Consumer, Producer, Ring};
+use super::ring::{Consumer, EMPTY, Producer, Ring};
 use crate::{
     primitive::{AtomicU32, Ordering},
+    turn::Turn,
     wait::Doorbell,
 };
 
@@ -26,13 +27,13 @@ fn messages_cross_the_ring_in_order_and_whole() {
             }
         });
         let consumer = Consumer::default();
-        let mut buffer = [0; 64];
+        let mut buffer = EMPTY;
         for value in 1..=3 {
             while !consumer.is_ready(&ring) {
                 thread::yield_now();
             }
             assert_eq!(consumer.pop(&ring, &mut buffer).unwrap(), Some(9));
-            assert_eq!(buffer[..9], [value; 9]);
+            assert_eq!(buffer[0][..9], [value; 9]);
         }
         sender.join().unwrap();
     });
@@ -52,5 +53,21 @@ fn no_ring_of_a_doorbell_is_lost() {
         // Relaxed: the doorbell's fences order it.
         assert!(shared.0.sleep(deadline, &mut || shared.1.load(Ordering::Relaxed) == 1));
         ringer.join().unwrap();
+    });
+}
+
+#[test]
+fn what_is_done_in_a_turn_is_visible_in_the_next() {
+    loom::model(|| {
+        let turn = Arc::new(Turn::new(Cell::new(0)));
+        let theirs = turn.clone();
+        // The model reports two threads in the cell at once, or one that need not see the other's
+        // value.
+        let add =
+            |turn: &Turn<Cell<u32>>| turn.take().map(|cell| cell.set(cell.get() + 1)).is_some();
+        let other = thread::spawn(move || u32::from(add(&theirs)));
+        let turns = u32::from(add(&turn)) + other.join().unwrap();
+        assert!(turns > 0, "one of them finds it free");
+        assert_eq!(turn.take().unwrap().get(), turns);
     });
 }

@@ -13,30 +13,43 @@
 //!
 //! # Memory ordering
 //!
-//! The stamp's Release in `push` pairs with the Acquire in `is_ready`: who sees a stamp of this lap
-//! sees the message. The Release of `consumed` in `pop` pairs with the Acquire in `push`: who sees
-//! a cell given back may write it. All else is Relaxed, and atomic only because the other side is a
-//! process that need not keep to this.
+//! The stamp's Release in `push` pairs with the Acquires in `is_ready` and `pop`: who sees a stamp
+//! of this lap sees the message. The Release of `consumed` in `pop` pairs with the Acquire in
+//! `has_room`: who sees a cell given back may write it. All else is Relaxed, and atomic only
+//! because the other side is a process that need not keep to this.
 
 use crate::{
     Error, MESSAGE_LEN_MAX, Result,
+    prefetch::prefetch_for_write,
     primitive::{AtomicU64, Ordering},
 };
 
-/// Cells of a ring; a model has few, so that the ring is full soon.
-const CELL_COUNT: usize = if cfg!(loom) { 2 } else { 256 };
+/// Cells of a ring: few enough for the rings of a conversation to stay in the first-level cache. A
+/// model has fewer, so that the ring is full soon.
+const CELL_COUNT: usize = if cfg!(loom) { 2 } else { 128 };
 const CELLS: u64 = CELL_COUNT as u64;
+/// Cells read between two calls to a sender that may wait for room.
+const CELLS_PER_CALL: u64 = if cfg!(loom) { 1 } else { CELLS / 4 };
 
 /// Bytes of a message in one cell.
 const CELL_LEN: usize = WORDS * 8;
 const WORDS: usize = 7;
+
+/// Room for the cells of the longest message.
+pub(super) type Buffer = [[u8; CELL_LEN]; MESSAGE_LEN_MAX.div_ceil(CELL_LEN)];
+/// A buffer before its first message.
+pub(super) const EMPTY: Buffer = [[0; CELL_LEN]; MESSAGE_LEN_MAX.div_ceil(CELL_LEN)];
+
 /// Bits of a stamp that hold the length.
 const LEN_BITS: u32 = 16;
 
 const _: () = assert!(MESSAGE_LEN_MAX < 1 << LEN_BITS, "a length fits its part of a stamp");
 const _: () = assert!(CELLS.is_power_of_two(), "a cell's index is the low bits of its number");
 #[cfg(not(loom))]
-const _: () = assert!(MESSAGE_LEN_MAX.div_ceil(CELL_LEN) as u64 <= CELLS / 2, "messages overlap");
+const _: () = assert!(
+    cells_of(MESSAGE_LEN_MAX) + CELLS_PER_CALL <= CELLS,
+    "after the last call to a sender there is room for any message"
+);
 
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
@@ -67,6 +80,13 @@ impl Ring {
     fn cell(&self, number: u64) -> &Cell {
         let index = usize::try_from(number % CELLS).expect("a ring has few cells");
         &self.cells[index]
+    }
+
+    /// Gets the cell that will be used as the `number`th ready for being written: it comes from the
+    /// receiver's cache, which takes as long as the message itself.
+    #[inline]
+    pub(super) fn prepare(&self, number: u64) {
+        prefetch_for_write(self.cell(number));
     }
 }
 
@@ -105,16 +125,20 @@ impl Producer {
             rest = left;
         }
         let stamp = lap(self.head) << LEN_BITS | message.len() as u64;
-        // Release: pairs with the Acquire in `Consumer::is_ready`; the message is visible before
-        // it.
+        // Release: pairs with the Acquire in `Consumer::pop`; the message is visible before it.
         ring.cell(self.head).stamp.store(stamp, Ordering::Release);
         self.head += count;
         true
     }
 
-    /// Whether a sender that found the ring full should try again.
-    pub(super) fn is_half_empty(&mut self, ring: &Ring) -> bool {
-        self.has_room(ring, CELLS / 2)
+    /// Cells written, in all.
+    pub(super) fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Whether a sender that found the ring full should try again: there is room for any message.
+    pub(super) fn has_room_for_any(&mut self, ring: &Ring) -> bool {
+        self.has_room(ring, cells_of(MESSAGE_LEN_MAX))
     }
 
     fn has_room(&mut self, ring: &Ring, count: u64) -> bool {
@@ -133,7 +157,7 @@ impl Producer {
 /// The receiver's side.
 #[derive(Debug, Default)]
 pub(super) struct Consumer {
-    // Cells read, in all. Written under the receiver's lock, read without it by `is_ready`.
+    // Cells read, in all. Written in the receiver's turn, read out of it by `is_ready`.
     tail: AtomicU64,
 }
 
@@ -150,7 +174,7 @@ impl Consumer {
     /// Takes the next message; its length in `buffer`, or `None` where there is none. One thread at
     /// a time.
     #[inline]
-    pub(super) fn pop(&self, ring: &Ring, buffer: &mut [u8]) -> Result<Option<usize>> {
+    pub(super) fn pop(&self, ring: &Ring, buffer: &mut Buffer) -> Result<Option<usize>> {
         // Relaxed: only this function writes it, one thread at a time.
         let tail = self.tail.load(Ordering::Relaxed);
         // Acquire: pairs with the Release in `Producer::push`; the message is read after its stamp.
@@ -159,13 +183,11 @@ impl Consumer {
             return Ok(None);
         }
         let len = usize::try_from(stamp & ((1 << LEN_BITS) - 1)).expect("16 bits are a usize");
-        if len > MESSAGE_LEN_MAX.min(buffer.len()) {
-            return Err(Error::protocol(format!(
-                "a message of {len} bytes, where {MESSAGE_LEN_MAX} are allowed"
-            )));
+        if len > MESSAGE_LEN_MAX {
+            return Err(too_long(len));
         }
         let count = cells_of(len);
-        for (number, part) in (tail..tail + count).zip(buffer[..len].chunks_mut(CELL_LEN)) {
+        for (number, part) in (tail..tail + count).zip(&mut buffer[..]) {
             load(ring.cell(number), part);
         }
         // Release: pairs with the Acquire in `Producer::has_room`; the cells were read before.
@@ -175,12 +197,12 @@ impl Consumer {
         Ok(Some(len))
     }
 
-    /// Whether the last message crossed the middle or the end of the ring: time to tell a sender
-    /// that waits for room.
-    pub(super) fn frees_half(&self, before: u64) -> bool {
+    /// Whether it is time to call a sender that waits for room, after a message before which
+    /// `before` cells had been read.
+    pub(super) fn is_call_due(&self, before: u64) -> bool {
         // Relaxed: called by the thread that popped.
         let tail = self.tail.load(Ordering::Relaxed);
-        before / (CELLS / 2) != tail / (CELLS / 2)
+        before / CELLS_PER_CALL != tail / CELLS_PER_CALL
     }
 
     /// Takes nothing more: no stamp has the lap of this place.
@@ -195,6 +217,11 @@ impl Consumer {
         // Relaxed: called by the thread that pops.
         self.tail.load(Ordering::Relaxed)
     }
+}
+
+#[cold]
+fn too_long(len: usize) -> Error {
+    Error::protocol(format!("a message of {len} bytes, where {MESSAGE_LEN_MAX} are allowed"))
 }
 
 fn store(cell: &Cell, bytes: &[u8]) {
@@ -212,75 +239,13 @@ fn store(cell: &Cell, bytes: &[u8]) {
     }
 }
 
-fn load(cell: &Cell, bytes: &mut [u8]) {
-    let mut words = cell.words.iter();
-    let (chunks, rest) = bytes.as_chunks_mut::<8>();
-    for (chunk, word) in chunks.iter_mut().zip(&mut words) {
+/// Copies all of a cell: that takes fewer steps than to look how much of it is message.
+fn load(cell: &Cell, bytes: &mut [u8; CELL_LEN]) {
+    for (part, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&cell.words) {
         // Relaxed: ordered by the stamp.
-        *chunk = word.load(Ordering::Relaxed).to_le_bytes();
-    }
-    if let (false, Some(word)) = (rest.is_empty(), words.next()) {
-        // Relaxed: ordered by the stamp.
-        let last = word.load(Ordering::Relaxed).to_le_bytes();
-        rest.copy_from_slice(&last[..rest.len()]);
+        *part = word.load(Ordering::Relaxed).to_le_bytes();
     }
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    fn message(len: usize) -> Vec<u8> {
-        (0..len).map(|i| u8::try_from(i * 7 % 251).unwrap()).collect()
-    }
-
-    #[test]
-    fn messages_of_every_length_arrive_whole_and_in_order() {
-        let (ring, mut producer, consumer) =
-            (Ring::default(), Producer::default(), Consumer::default());
-        let mut buffer = [0; MESSAGE_LEN_MAX];
-        for round in 0..3 {
-            for len in (0..=MESSAGE_LEN_MAX).step_by(if round == 0 { 1 } else { 61 }) {
-                assert!(!consumer.is_ready(&ring));
-                assert!(producer.push(&ring, &message(len)));
-                assert!(consumer.is_ready(&ring));
-                assert_eq!(consumer.pop(&ring, &mut buffer).unwrap(), Some(len));
-                assert_eq!(buffer[..len], message(len));
-            }
-        }
-        assert_eq!(consumer.pop(&ring, &mut buffer).unwrap(), None);
-    }
-
-    #[test]
-    fn a_full_ring_takes_nothing_until_it_is_read() {
-        let (ring, mut producer, consumer) =
-            (Ring::default(), Producer::default(), Consumer::default());
-        let sent = (0..).take_while(|_| producer.push(&ring, &message(100))).count();
-        assert_eq!(sent as u64, CELLS / 2);
-        let mut buffer = [0; MESSAGE_LEN_MAX];
-        consumer.pop(&ring, &mut buffer).unwrap();
-        assert!(producer.push(&ring, &message(112)));
-        assert!(!producer.push(&ring, &[]));
-    }
-
-    #[test]
-    fn a_length_beyond_the_limit_is_refused() {
-        let (ring, consumer) = (Ring::default(), Consumer::default());
-        let stamp = lap(0) << LEN_BITS | 0xFFFF;
-        ring.cells[0].stamp.store(stamp, Ordering::Relaxed);
-        let error = consumer.pop(&ring, &mut [0; MESSAGE_LEN_MAX]).unwrap_err();
-        assert!(matches!(error, Error::Protocol { .. }), "{error}");
-        consumer.close();
-        assert!(!consumer.is_ready(&ring));
-        assert_eq!(consumer.pop(&ring, &mut [0; MESSAGE_LEN_MAX]).unwrap(), None);
-    }
-
-    #[test]
-    fn a_receiver_that_lies_about_its_progress_only_stops_the_ring() {
-        let (ring, mut producer) = (Ring::default(), Producer::default());
-        ring.consumed.store(u64::MAX / 2, Ordering::Relaxed);
-        while producer.push(&ring, &message(4000)) {}
-        ring.consumed.store(u64::MAX, Ordering::Relaxed);
-        assert!(!producer.push(&ring, &message(4000)));
-    }
-}
+mod tests;

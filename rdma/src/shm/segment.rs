@@ -8,7 +8,7 @@
 //! +----------+----------+-------------------------+
 //! ```
 
-use std::{mem::size_of, ptr::NonNull, sync::Arc};
+use std::{mem::size_of, ptr::NonNull};
 
 #[cfg(all(test, not(loom)))]
 use crate::primitive::Ordering;
@@ -26,7 +26,7 @@ const RINGS: u64 = 2 * size_of::<Doorbell>() as u64;
 /// A segment, mapped: this node's own, or a peer's.
 #[derive(Debug)]
 pub(super) struct Segment {
-    mapping: Arc<Mapping>,
+    mapping: Mapping,
     nodes: u16,
 }
 
@@ -38,9 +38,14 @@ impl Segment {
     }
 
     /// Takes in a mapping of fresh memory, or of a peer's segment.
-    pub(super) fn new(mapping: Arc<Mapping>, nodes: u16) -> Result<Self> {
+    pub(super) fn new(mapping: Mapping, nodes: u16) -> Result<Self> {
         mapping.range(0, Self::len(nodes) as u64)?;
         Ok(Self { mapping, nodes })
+    }
+
+    /// Its memory, for peers to map.
+    pub(super) fn mapping(&self) -> &Mapping {
+        &self.mapping
     }
 
     /// Rung when a message has been sent to this segment's node, or room has been made for one that
