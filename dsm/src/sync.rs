@@ -109,8 +109,11 @@ impl Barrier {
         self.word(to, round)?.tell(number);
         let word = self.word(fabric.node(), round)?;
         let told_at_once = (0..LOOKS).any(|_| {
-            spin_loop();
-            word.has_heard(number)
+            let has_heard = word.has_heard(number);
+            if !has_heard {
+                spin_loop();
+            }
+            has_heard
         });
         fabric.ring(to);
         if told_at_once {
