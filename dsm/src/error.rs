@@ -126,8 +126,8 @@ impl fmt::Display for Error {
             }
             Self::OutOfMemory { node, wanted, largest_free, capacity } => write!(
                 f,
-                "the heap of {node} has no room for {wanted} bytes: {} are missing; its capacity is \
-                 {capacity} bytes, the longest free run {largest_free}; set PANGEA_HEAP to more",
+                "the heap of {node} has no room for {wanted} bytes: {} are missing; its capacity \
+                 is {capacity} bytes, the longest free run {largest_free}; set PANGEA_HEAP to more",
                 wanted.saturating_sub(*largest_free)
             ),
             Self::TooLarge { len, size } => {

@@ -53,7 +53,7 @@ impl SharedObject {
         let wanted = usize::try_from(len).ok().filter(|_| is_there);
         let Some(len) = wanted else {
             return Err(Error::protocol(format!(
-                "a peer's memory object has {found} bytes, but {len} in pages of {page} were announced"
+                "a peer's memory object has {found} bytes, but {len}, in pages of {page}, were told"
             )));
         };
         os::check_sealed(&descriptor)?;

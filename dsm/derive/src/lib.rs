@@ -19,8 +19,8 @@ fn portable(input: &DeriveInput) -> Result<proc_macro2::TokenStream> {
         return Err(Error::new_spanned(&input.ident, message));
     };
     if !has_fixed_layout(input)? {
-        let message = "Portable needs #[repr(C)] or #[repr(transparent)]: the layout must be the same \
-                       on every node";
+        let message = "Portable needs #[repr(C)] or #[repr(transparent)]: its layout must be the \
+                       same on every node";
         return Err(Error::new_spanned(&input.ident, message));
     }
     if !input.generics.params.is_empty() {
