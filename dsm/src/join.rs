@@ -13,7 +13,8 @@ use pangea_rdma::{
 use crate::{
     Config, Error, Result,
     address_space::{AddressSpace, CANDIDATES, Span},
-    progress::{Outbox, Parts, Shared, receive},
+    outbox::Outbox,
+    progress::{Parts, Shared, receive},
     sync::{self, Barrier, Deadline},
     wire::{self, Message},
 };

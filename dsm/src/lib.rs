@@ -47,9 +47,11 @@ mod handle;
 mod join;
 pub mod launch;
 mod naming;
+mod outbox;
 mod portable;
 mod progress;
 mod sync;
+mod ticket;
 mod vec;
 mod wire;
 

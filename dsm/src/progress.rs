@@ -4,24 +4,25 @@
 //! only this one polls.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    ptr::NonNull,
+    collections::VecDeque,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use pangea_alloc::Heap;
-use pangea_rdma::{Completion, Fabric, NodeId, Op, Request, Token};
+use pangea_rdma::{Completion, Fabric, NodeId};
 
 use crate::{
     Config, Error, Result,
     address_space::AddressSpace,
     allocation::Loans,
     naming::Names,
+    outbox::Outbox,
     sync::Barrier,
+    ticket::Tickets,
     wire::{self, Message, Reply},
 };
 
@@ -223,139 +224,4 @@ pub(crate) fn receive(
         }
         _ => {}
     })
-}
-
-/// Messages on their way: their bytes stay where they are until the fabric has done with them.
-#[derive(Debug, Default)]
-pub(crate) struct Outbox {
-    state: Mutex<Letters>,
-}
-
-#[derive(Debug, Default)]
-struct Letters {
-    next: u64,
-    // By receiver, so that one who does not read keeps nobody else waiting.
-    waiting: BTreeMap<NodeId, VecDeque<Letter>>,
-    posted: HashMap<Token, Letter>,
-}
-
-/// Shared, so that it can be moved while the fabric reads it: the bytes stay where they are.
-type Letter = Arc<[u8]>;
-
-impl Outbox {
-    /// Posts `message`, or keeps it until there is room.
-    pub(crate) fn send(&self, fabric: &dyn Fabric, node: NodeId, message: &Message) -> Result {
-        let letter = wire::encode(message)?;
-        self.lock().waiting.entry(node).or_default().push_back(letter);
-        self.flush(fabric);
-        Ok(())
-    }
-
-    /// Posts what is waiting, as far as there is room.
-    pub(crate) fn flush(&self, fabric: &dyn Fabric) {
-        let Letters { next, waiting, posted } = &mut *self.lock();
-        for (&target, letters) in waiting {
-            while let Some(letter) = letters.front() {
-                let token = Token(*next);
-                let op = Op::Send { target, message: NonNull::from(&**letter) };
-                // SAFETY: the bytes are only read, and stay where they are until `complete` is
-                // called with their token: they are moved, by their `Arc`, to `posted`.
-                let count = unsafe { fabric.post(&[Request { token, op }]) };
-                if matches!(count, Ok(0)) {
-                    break;
-                }
-                *next += 1;
-                let letter = letters.pop_front();
-                // Refused outright, it is forgotten; its receiver is lost or never was.
-                if let (Ok(_), Some(letter)) = (count, letter) {
-                    posted.insert(token, letter);
-                }
-            }
-        }
-    }
-
-    /// Forgets the bytes of a message that has been sent.
-    fn complete(&self, token: Token) {
-        self.lock().posted.remove(&token);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Letters> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Requests that wait for their answers.
-#[derive(Debug, Default)]
-struct Tickets {
-    open: Mutex<HashMap<u64, Ticket>>,
-    changed: Condvar,
-    last: AtomicU64,
-}
-
-#[derive(Debug)]
-struct Ticket {
-    asked: NodeId,
-    reply: Option<Reply>,
-}
-
-impl Tickets {
-    /// A number for a request to `asked`, until it is closed.
-    fn issue(&self, asked: NodeId) -> u64 {
-        // Relaxed: a ticket need only differ from the others.
-        let ticket = self.last.fetch_add(1, Ordering::Relaxed);
-        self.lock().insert(ticket, Ticket { asked, reply: None });
-        ticket
-    }
-
-    fn close(&self, ticket: u64) {
-        self.lock().remove(&ticket);
-    }
-
-    /// Takes in an answer of `source`, the first from who was asked; gives back one that nobody
-    /// waits for.
-    fn answer(&self, source: NodeId, ticket: u64, reply: Reply) -> Option<Reply> {
-        let mut open = self.lock();
-        let Some(ticket) = open.get_mut(&ticket) else { return Some(reply) };
-        if ticket.asked == source && ticket.reply.is_none() {
-            ticket.reply = Some(reply);
-            self.changed.notify_all();
-        }
-        None
-    }
-
-    /// Makes who waits look whether it still may.
-    fn look_again(&self) {
-        drop(self.lock());
-        self.changed.notify_all();
-    }
-
-    fn wait(
-        &self,
-        ticket: u64,
-        deadline: Instant,
-        waiting_for: &str,
-        may_wait: &dyn Fn() -> Result,
-    ) -> Result<Reply> {
-        let start = Instant::now();
-        let mut open = self.lock();
-        loop {
-            if let Some(reply) = open.get_mut(&ticket).and_then(|ticket| ticket.reply.take()) {
-                return Ok(reply);
-            }
-            may_wait()?;
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                let waiting_for = waiting_for.to_owned();
-                return Err(Error::TimedOut { waiting_for, after: start.elapsed() });
-            }
-            open = match self.changed.wait_timeout(open, left) {
-                Ok((guard, _)) => guard,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Ticket>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }

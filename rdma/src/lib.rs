@@ -8,6 +8,7 @@
 //! [`bootstrap`].
 
 pub mod bootstrap;
+mod copy;
 mod descriptor;
 mod error;
 mod fabric;
@@ -15,14 +16,17 @@ mod mapping;
 mod node;
 mod prefetch;
 mod primitive;
+mod reservation;
 pub mod shm;
 mod turn;
 pub mod wait;
 
+pub use copy::{copy_in, copy_out};
 pub use error::{Error, Result};
 pub use fabric::{
     Capabilities, Completion, Fabric, MESSAGE_LEN_MAX, Op, Presence, Region, RemoteAddr, Request,
     Token,
 };
-pub use mapping::{Mapping, Reservation, SharedObject, copy_in, copy_out, page_size};
+pub use mapping::{Mapping, SharedObject, page_size};
 pub use node::NodeId;
+pub use reservation::Reservation;

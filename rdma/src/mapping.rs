@@ -12,14 +12,16 @@ mod os;
 use std::{
     fs::File,
     hint::black_box,
-    ops::Range,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     ptr::NonNull,
     // std's: words of memory that is mapped are no part of a model.
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicU64},
 };
 
-use crate::{Error, Result};
+use crate::{
+    Error, Reservation, Result,
+    copy::{copy_in, copy_out},
+};
 
 /// Bytes of a page of memory, as the operating system maps it.
 pub fn page_size() -> usize {
@@ -82,93 +84,6 @@ impl SharedObject {
     }
 }
 
-/// A range of addresses that nothing else will be mapped to.
-#[derive(Debug)]
-pub struct Reservation {
-    address: NonNull<u8>,
-    len: usize,
-    // Offsets of the parts that mappings have; they keep them.
-    taken: Mutex<Vec<Range<usize>>>,
-}
-
-// SAFETY: a reservation is a number and the duty to unmap; it hands out no access to memory.
-unsafe impl Send for Reservation {}
-// SAFETY: as above; its methods only make system calls, and what they note is behind a lock.
-unsafe impl Sync for Reservation {}
-
-impl Reservation {
-    /// Reserves `len` bytes wherever there is room.
-    pub fn anywhere(len: usize) -> Result<Self> {
-        Self::reserve(std::ptr::null_mut(), len)
-    }
-
-    /// Reserves `len` bytes at `address`, or returns `None` where something is mapped there.
-    ///
-    /// Nothing is overwritten: the address is a hint, and a range elsewhere is given back.
-    pub fn at(address: usize, len: usize) -> Result<Option<Self>> {
-        let found = Self::reserve(std::ptr::without_provenance_mut(address), len)?;
-        Ok((found.address.as_ptr().addr() == address).then_some(found))
-    }
-
-    fn reserve(hint: *mut libc::c_void, len: usize) -> Result<Self> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
-        // SAFETY: without MAP_FIXED the kernel picks a range that is free, so no memory that
-        // anything uses is changed; PROT_NONE gives no access.
-        let address = unsafe { libc::mmap(hint, len, libc::PROT_NONE, flags, -1, 0) };
-        let address = mapped(address, "mmap of a reservation")?;
-        Ok(Self { address, len, taken: Mutex::default() })
-    }
-
-    /// Where the range begins.
-    pub fn address(&self) -> usize {
-        self.address.as_ptr().addr()
-    }
-
-    /// Bytes reserved.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there is nothing in it; never so.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Maps `object`, readable and writable, `offset` bytes into the range.
-    ///
-    /// # Panics
-    ///
-    /// Where the object does not fit, another is there, or `offset` is no multiple of the page
-    /// size.
-    pub fn map(self: &Arc<Self>, offset: usize, object: SharedObject) -> Result<Mapping> {
-        let end = offset.checked_add(object.len).expect("the end of a mapping is an address");
-        assert!(end <= self.len, "a mapping lies inside its reservation");
-        assert_eq!(offset % page_size(), 0, "a mapping begins with a page");
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_free = taken.iter().all(|other| end <= other.start || other.end <= offset);
-        assert!(is_free, "a mapping has its part of a reservation alone");
-        let address = self.address.as_ptr().wrapping_add(offset);
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
-        let descriptor = object.descriptor.as_raw_fd();
-        // SAFETY: the range lies inside this reservation, and no mapping has a part of it (asserted
-        // above, under the lock), so that MAP_FIXED replaces only pages that were never accessible.
-        let at = unsafe { libc::mmap(address.cast(), object.len, access, flags, descriptor, 0) };
-        let address = mapped(at, "mmap of shared memory")?;
-        taken.push(offset..end);
-        Ok(Mapping { address, object, _reservation: self.clone() })
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        // SAFETY: the range was mapped by `reserve` and every mapping inside it holds an `Arc` of
-        // this reservation, so that nobody has access to it any more.
-        let result = unsafe { libc::munmap(self.address.as_ptr().cast(), self.len) };
-        debug_assert_eq!(result, 0, "munmap of a reservation");
-    }
-}
-
 /// A shared object at an address, for as long as its reservation.
 ///
 /// Peers read and write the same bytes at any time, so that there is no `&[u8]` of it: words are
@@ -188,6 +103,19 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    /// The mapping of `object` that lies in `reservation`.
+    ///
+    /// # Safety
+    ///
+    /// All of `object` is mapped at `address`, readable and writable, for as long as `reservation`.
+    pub(crate) unsafe fn at(
+        address: NonNull<u8>,
+        object: SharedObject,
+        reservation: Arc<Reservation>,
+    ) -> Self {
+        Self { address, object, _reservation: reservation }
+    }
+
     /// Makes `len` bytes of shared memory, all zero, and maps them wherever there is room.
     pub fn new(len: usize) -> Result<Self> {
         SharedObject::new(len)?.map()
@@ -286,46 +214,22 @@ impl Mapping {
     }
 }
 
-/// Copies shared memory to `target`.
-///
-/// The C library does it, through a pointer that the compiler cannot see through: the copy is made
-/// by foreign code, for which another process's writes at the same time are not undefined, only of
-/// an unknown order.
-///
-/// # Safety
-///
-/// `source` must be `target.len()` bytes that stay mapped during the call, and not overlap
-/// `target`.
-#[inline]
-pub unsafe fn copy_out(source: NonNull<u8>, target: &mut [u8]) {
-    let memcpy: unsafe extern "C" fn(_, _, _) -> *mut libc::c_void = black_box(libc::memcpy);
-    // SAFETY: the caller vouches for `source`; `target` is exclusively ours.
-    unsafe { memcpy(target.as_mut_ptr().cast(), source.as_ptr().cast(), target.len()) };
-}
-
-/// Copies `source` to shared memory; see [`copy_out`].
-///
-/// # Safety
-///
-/// `target` must be `source.len()` bytes that stay mapped during the call, and not overlap
-/// `source`.
-#[inline]
-pub unsafe fn copy_in(source: &[u8], target: NonNull<u8>) {
-    let memcpy: unsafe extern "C" fn(_, _, _) -> *mut libc::c_void = black_box(libc::memcpy);
-    // SAFETY: the caller vouches for `target`; `source` is borrowed for the call.
-    unsafe { memcpy(target.as_ptr().cast(), source.as_ptr().cast(), source.len()) };
+/// Gives a new object its size, the only one it will have.
+fn set_len(descriptor: &OwnedFd, len: usize) -> Result {
+    let size = libc::off_t::try_from(len).map_err(|_| Error::Config {
+        field: "heap",
+        reason: format!("{len} bytes are more than a memory object can have"),
+    })?;
+    // SAFETY: the descriptor is open; no memory is touched.
+    if unsafe { libc::ftruncate(descriptor.as_raw_fd(), size) } != 0 {
+        return Err(Error::last_os("ftruncate of shared memory"));
+    }
+    Ok(())
 }
 
 fn object_len(descriptor: &OwnedFd) -> Result<u64> {
     let file = File::from(descriptor.try_clone().map_err(Error::os("dup of a descriptor"))?);
     Ok(file.metadata().map_err(Error::os("fstat of shared memory"))?.len())
-}
-
-fn mapped(address: *mut libc::c_void, call: &'static str) -> Result<NonNull<u8>> {
-    if address == libc::MAP_FAILED {
-        return Err(Error::last_os(call));
-    }
-    Ok(NonNull::new(address.cast()).expect("the kernel maps nothing at address zero"))
 }
 
 #[cfg(all(test, not(loom)))]

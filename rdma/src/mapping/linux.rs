@@ -20,15 +20,8 @@ pub(super) fn create(len: usize) -> Result<OwnedFd> {
     }
     // SAFETY: `memfd_create` has just made it, and nobody else knows of it.
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
-    let size = libc::off_t::try_from(len).map_err(|_| Error::Config {
-        field: "heap",
-        reason: format!("{len} bytes are more than a memory object can have"),
-    })?;
+    super::set_len(&descriptor, len)?;
     // SAFETY: the descriptor is open; no memory is touched.
-    if unsafe { libc::ftruncate(descriptor.as_raw_fd(), size) } != 0 {
-        return Err(Error::last_os("ftruncate of shared memory"));
-    }
-    // SAFETY: as above.
     if unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, SEALS) } != 0 {
         return Err(Error::last_os("sealing of shared memory"));
     }

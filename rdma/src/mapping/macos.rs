@@ -4,7 +4,7 @@ use std::{
     ffi::CString,
     io,
     ops::Range,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    os::fd::{FromRawFd, OwnedFd},
     process,
     ptr::NonNull,
     sync::atomic::{AtomicU32, Ordering},
@@ -34,14 +34,7 @@ pub(super) fn create(len: usize) -> Result<OwnedFd> {
     if unsafe { libc::shm_unlink(name.as_ptr()) } != 0 {
         return Err(Error::last_os("shm_unlink"));
     }
-    let size = libc::off_t::try_from(len).map_err(|_| Error::Config {
-        field: "heap",
-        reason: format!("{len} bytes are more than a memory object can have"),
-    })?;
-    // SAFETY: the descriptor is open; no memory is touched.
-    if unsafe { libc::ftruncate(descriptor.as_raw_fd(), size) } != 0 {
-        return Err(Error::last_os("ftruncate of shared memory"));
-    }
+    super::set_len(&descriptor, len)?;
     Ok(descriptor)
 }
 
