@@ -7,13 +7,13 @@
 mod loom;
 mod membership;
 mod peer;
+mod regions;
 mod ring;
 mod segment;
 
 use std::{
-    collections::HashMap,
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Instant,
 };
@@ -21,14 +21,14 @@ use std::{
 use self::{
     membership::{ANNOUNCEMENT_TIMEOUT, DIED, Membership, Watch},
     peer::Peer,
+    regions::Regions,
     ring::Buffer,
     segment::Segment,
 };
 use crate::{
     Capabilities, Completion, Error, Fabric, MESSAGE_LEN_MAX, Mapping, NodeId, Op, Presence,
-    Region, RemoteAddr, Request, Result, SharedObject, Token,
+    Region, Request, Result, SharedObject, Token,
     bootstrap::Meeting,
-    copy_in, copy_out,
     primitive::{AtomicU32, Ordering},
     turn::Turn,
 };
@@ -43,7 +43,7 @@ pub struct Shm {
     own: Arc<Segment>,
     peers: Vec<Peer>,
     membership: Arc<Membership>,
-    regions: RwLock<Regions>,
+    regions: Regions,
     done: Mutex<Vec<(Token, Ended)>>,
     // Entries of `done`, to look without its lock.
     done_count: AtomicU32,
@@ -66,12 +66,6 @@ struct Polling {
 /// How a request ended. The error is boxed, as there is none: a success then fits two registers,
 /// and is not copied through memory on its way.
 type Ended = Result<u64, Box<Error>>;
-
-#[derive(Debug)]
-struct Regions {
-    next: Region,
-    mapped: HashMap<(NodeId, Region), Arc<Mapping>>,
-}
 
 impl Shm {
     /// Joins the nodes that have met, until `deadline` at most.
@@ -100,7 +94,7 @@ impl Shm {
             own,
             peers,
             membership,
-            regions: RwLock::new(Regions { next: Region(1), mapped: HashMap::new() }),
+            regions: Regions::new(SEGMENT),
             done: Mutex::default(),
             done_count: AtomicU32::new(0),
             full_count: AtomicU32::new(0),
@@ -115,12 +109,6 @@ impl Shm {
         Self::connect(Meeting::alone(), Instant::now())
     }
 
-    fn mapping(&self, at: RemoteAddr) -> Result<Arc<Mapping>> {
-        let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
-        let found = regions.mapped.get(&(at.node, at.region)).cloned();
-        found.ok_or(Error::UnknownRegion { node: at.node, region: at.region.0 })
-    }
-
     /// Does `op` at once; `None` where a message found its ring full.
     ///
     /// # Safety
@@ -132,7 +120,7 @@ impl Shm {
             return self.send(target, unsafe { message.as_ref() });
         }
         // SAFETY: passed on to the caller.
-        Some(unsafe { self.access(op) }.map_err(Box::new))
+        Some(unsafe { self.regions.access(op) }.map_err(Box::new))
     }
 
     fn send(&self, target: NodeId, message: &[u8]) -> Option<Ended> {
@@ -174,54 +162,6 @@ impl Shm {
             self.full_count.fetch_add(1, Ordering::Relaxed);
         } else {
             self.full_count.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Reads, writes and atomics, by the processor.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Fabric::post`].
-    // Apart, so that a message does not pay for the registers and the stack that this needs.
-    #[inline(never)]
-    unsafe fn access(&self, op: &Op) -> Result<u64> {
-        match *op {
-            Op::Read { source, mut target } => {
-                let start = self.mapping(source)?;
-                let start = start.range(source.offset, target.len() as u64)?;
-                // SAFETY: the caller gives `target` to the fabric until the request has completed.
-                let target = unsafe { target.as_mut() };
-                // SAFETY: `start` is that many bytes of a mapping (checked), which is held by
-                // `regions`.
-                unsafe { copy_out(start, target) };
-                Ok(0)
-            }
-            Op::Write { source, target } => {
-                let start = self.mapping(target)?;
-                let start = start.range(target.offset, source.len() as u64)?;
-                // SAFETY: the caller gives `source` to the fabric until the request has completed.
-                let source = unsafe { source.as_ref() };
-                // SAFETY: `start` is that many bytes of a mapping (checked), which is held by
-                // `regions`.
-                unsafe { copy_in(source, start) };
-                Ok(0)
-            }
-            // SeqCst, all three: one order for all atomics of a word, and for those of several.
-            Op::FetchAdd { target, addend } => {
-                let memory = self.mapping(target)?;
-                Ok(memory.word(target.offset)?.fetch_add(addend, Ordering::SeqCst))
-            }
-            Op::Swap { target, value } => {
-                let memory = self.mapping(target)?;
-                Ok(memory.word(target.offset)?.swap(value, Ordering::SeqCst))
-            }
-            Op::CompareSwap { target, expected, desired } => {
-                let memory = self.mapping(target)?;
-                let word = memory.word(target.offset)?;
-                let order = Ordering::SeqCst;
-                Ok(word.compare_exchange(expected, desired, order, order).unwrap_or_else(|now| now))
-            }
-            Op::Send { .. } => unreachable!("`carry_out` sends messages"),
         }
     }
 
@@ -310,12 +250,8 @@ impl Fabric for Shm {
     }
 
     fn register(&self, memory: Arc<Mapping>) -> Result<Region> {
-        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
-        let region = regions.next;
-        self.membership.announce(region, &memory)?;
-        regions.next = Region(region.0 + 1);
-        regions.mapped.insert((self.node, region), memory);
-        Ok(region)
+        let announce = |region| self.membership.announce(region, &memory);
+        self.regions.register(self.node, memory.clone(), &announce)
     }
 
     fn object(&self, peer: NodeId, region: Region, deadline: Instant) -> Result<SharedObject> {
@@ -323,8 +259,7 @@ impl Fabric for Shm {
     }
 
     fn attach(&self, peer: NodeId, region: Region, memory: Arc<Mapping>) {
-        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
-        regions.mapped.insert((peer, region), memory);
+        self.regions.attach(peer, region, memory);
     }
 
     unsafe fn post(&self, batch: &[Request]) -> Result<usize> {

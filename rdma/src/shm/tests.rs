@@ -4,6 +4,7 @@ use std::{ptr::NonNull, thread, time::Duration};
 
 use super::*;
 use crate::{
+    RemoteAddr,
     bootstrap::local::{Rendezvous, join, tests::invitation},
     page_size,
 };
@@ -210,7 +211,7 @@ fn who_waits_can_be_woken() {
 #[test]
 fn a_word_and_a_ring_wake_a_sleeper() {
     let nodes = cluster(2, 4096);
-    let word = nodes[1].mapping(at(1, 64)).unwrap();
+    let word = nodes[1].regions.mapping(at(1, 64)).unwrap();
     thread::scope(|scope| {
         let sleeper = scope.spawn(|| {
             let word = word.word(64).unwrap();
