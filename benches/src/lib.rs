@@ -14,6 +14,7 @@ mod launch;
 mod llm;
 mod memory;
 mod message;
+mod perplexity;
 mod pin;
 mod random;
 mod reading;
@@ -24,6 +25,7 @@ pub use figure::Figure;
 pub use latency::{Latency, access_latency};
 pub use launch::{CHILD, do_nothing};
 pub use llm::{LLAMA_BENCH, MODEL};
+pub use perplexity::REFERENCE;
 pub use reading::read;
 
 /// Figures that are measured by one job.
@@ -51,4 +53,5 @@ pub const GROUPS: &[Group] = &[
     Group { name: "launch", figures: launch::FIGURES, run: launch::run },
     Group { name: "llm", figures: llm::FIGURES, run: llm::run },
     Group { name: "memory", figures: memory::FIGURES, run: memory::run },
+    Group { name: "perplexity", figures: perplexity::FIGURES, run: perplexity::run },
 ];

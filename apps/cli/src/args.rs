@@ -164,6 +164,9 @@ pub(crate) struct Bench {
     /// The model of the group llm, a GGUF file [default: the bundled one]
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
+    /// What llama.cpp makes of the model, as in apps/llm/tests/fidelity/reference
+    #[arg(long, value_name = "FILE", requires = "model")]
+    pub(crate) reference: Option<PathBuf>,
     /// The program llama-bench, to be measured by turns with us
     #[arg(long, value_name = "PROGRAM", requires = "model")]
     pub(crate) llama_bench: Option<PathBuf>,

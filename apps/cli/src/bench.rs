@@ -9,7 +9,7 @@ use std::{
 };
 
 use pangea::NodeId;
-use pangea_benches::{Figure, GROUPS, Group, LLAMA_BENCH, MODEL};
+use pangea_benches::{Figure, GROUPS, Group, LLAMA_BENCH, MODEL, REFERENCE};
 
 use crate::{
     args::Bench,
@@ -85,6 +85,7 @@ fn run_group(group: &Group, args: &Bench) -> Result<(Vec<Figure>, ExitCode)> {
         let mut command = again()?;
         command.env(GROUP, group.name).stdin(Stdio::null());
         command.envs(args.model.iter().map(|path| (MODEL, path)));
+        command.envs(args.reference.iter().map(|path| (REFERENCE, path)));
         command.envs(args.llama_bench.iter().map(|path| (LLAMA_BENCH, path)));
         if node == 0 {
             command.stdout(Stdio::piped());

@@ -14,6 +14,7 @@ pub mod kernels;
 pub mod kv_cache;
 pub mod layout;
 pub mod matrix;
+pub mod perplexity;
 pub mod plan;
 pub mod pool;
 mod primitive;

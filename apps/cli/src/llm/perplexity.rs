@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use pangea_llm::{gguf::ModelFile, tokenizer::Special};
+use pangea_llm::{gguf::ModelFile, perplexity, tokenizer::Special};
 
 use crate::{
     args::Perplexity,
@@ -26,36 +26,16 @@ pub(crate) fn run(args: &Perplexity) -> Result {
     engine.run(|| measure(args, &engine, &text))
 }
 
-/// Cuts the text into windows, each of which is run from its start and predicts all but its first
-/// token.
 fn measure(args: &Perplexity, engine: &Engine, text: &str) -> Result<()> {
     let ids = engine.tokenizer()?.encode_prompt(text, Special::Text);
     let model = engine.model(&args.place)?;
     let mut session = model.session(args.window)?;
-    let (mut sum, mut count) = (0.0, 0_u32);
-    for window in ids.chunks(args.window) {
-        engine.check()?;
-        session.truncate(0);
-        session.forward_each(window, |at, logits| {
-            if let Some(&next) = window.get(at + 1) {
-                sum += surprise(logits, next);
-                count += 1;
-            }
-        })?;
-    }
-    if count == 0 {
-        return Err(Failure::usage("the text has no two tokens, of which one predicts the other"));
-    }
-    let mean = sum / f64::from(count);
-    let perplexity = mean.exp();
-    let text = format!("perplexity {perplexity:.4} ({count} predictions, {mean:.6} nats each)\n");
+    let found = perplexity::measure(&mut session, &ids, args.window, &|| engine.check())?;
+    let text = format!(
+        "perplexity {:.4} ({} predictions, {:.6} nats each)\n",
+        found.perplexity(),
+        found.predictions,
+        found.mean
+    );
     Ok(output::write(&text)?)
-}
-
-/// The negative logarithm of the probability that `logits` give to `id`.
-fn surprise(logits: &[f32], id: u32) -> f64 {
-    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f64 = logits.iter().map(|&logit| f64::from(logit - largest).exp()).sum();
-    let logit = usize::try_from(id).ok().and_then(|id| logits.get(id)).copied();
-    f64::from(largest) + sum.ln() - f64::from(logit.unwrap_or(f32::NEG_INFINITY))
 }

@@ -15,6 +15,7 @@ use std::{
 use pangea_llm::{
     forward::{Model, Session},
     kernels::Kernels,
+    perplexity,
     pool::Pool,
 };
 
@@ -151,28 +152,11 @@ fn check_greedy(session: &mut Session<'_>, prompt: &Prompt, tolerance: &Toleranc
 #[track_caller]
 fn check_perplexity(model: &Model<'_>, reference: &Reference, tolerance: &Tolerance) {
     let mut session = model.session(reference.window).expect("room");
-    let (mut nll, mut count) = (0.0, 0);
-    for window in reference.excerpt.chunks(reference.window) {
-        session.truncate(0);
-        let visit = |place: usize, logits: &[f32]| {
-            if let Some(&next) = window.get(place + 1) {
-                nll += surprise(logits, next);
-                count += 1;
-            }
-        };
-        session.forward_each(window, visit).expect("sound ids");
-    }
-    let nll = nll / f64::from(count);
-    let ratio = (nll - reference.nll).exp();
-    eprintln!("perplexity {:.4}, {ratio:.5} of llama.cpp's", nll.exp());
+    let found = perplexity::measure(&mut session, &reference.excerpt, reference.window, &|| Ok(()));
+    let found = found.expect("sound ids");
+    let ratio = (found.mean - reference.nll).exp();
+    eprintln!("perplexity {:.4}, {ratio:.5} of llama.cpp's", found.perplexity());
     assert!((ratio - 1.0).abs() < tolerance.perplexity, "{ratio}");
-}
-
-/// Minus the logarithm of the probability of `token`.
-fn surprise(logits: &[f32], token: u32) -> f64 {
-    let greatest = f64::from(logits[best(logits) as usize]);
-    let sum: f64 = logits.iter().map(|&logit| (f64::from(logit) - greatest).exp()).sum();
-    greatest + sum.ln() - f64::from(logits[token as usize])
 }
 
 /// Weights in 1 to 5 shards, prompts in pieces, and any number of threads give the same bits.
