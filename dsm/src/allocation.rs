@@ -159,6 +159,9 @@ fn take<T>(shared: &Shared, home: NodeId, len: usize) -> Result<u64> {
     if len == 0 {
         return Ok(0);
     }
+    if Layout::array::<T>(len as u64).is_err() {
+        return Err(Error::TooLarge { len, size: size_of::<T>() });
+    }
     shared.check_present(home)?;
     let (size, align) = ((len * size_of::<T>()) as u64, (align_of::<T>() as u64).max(ALIGN_MIN));
     let reply = if home == shared.node() {

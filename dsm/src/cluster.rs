@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    ptr::NonNull,
     sync::Arc,
     thread::{self, JoinHandle},
     time::Instant,
@@ -11,8 +12,8 @@ use pangea_alloc::Statistics;
 use pangea_rdma::NodeId;
 
 use crate::{
-    Config, Error, GlobalVec, Placement, Portable, Publish, Result, handle::Handle, join, naming,
-    progress::Shared, sync::Deadline,
+    Config, Error, GlobalPtr, GlobalVec, Placement, Portable, Publish, Result, element,
+    handle::Handle, join, naming, progress::Shared, sync::Deadline,
 };
 
 /// A node's membership; left when the last clone, and the last handle of anything in it, is
@@ -70,6 +71,51 @@ impl Cluster {
         Ok(GlobalVec::new(Handle::allocate(&self.member, len, placement)?))
     }
 
+    /// Reads the value that `pointer` leads to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PeerLost`] where its home is gone, [`Error::Protocol`] where there is no such
+    /// place.
+    ///
+    /// # Safety
+    ///
+    /// A `T` lives there (`GlobalVec::pointer` of a vector that has not been dropped), and nobody
+    /// has borrowed it by `slice_mut`.
+    pub unsafe fn get<T: Portable>(&self, pointer: GlobalPtr<T>) -> Result<T> {
+        let place = self.place(pointer)?;
+        // SAFETY: the place is inside a window, which is mapped while `self` lives.
+        Ok(unsafe { element::load(place) })
+    }
+
+    /// Writes the value that `pointer` leads to.
+    ///
+    /// # Errors
+    ///
+    /// As for [`get`](Self::get).
+    ///
+    /// # Safety
+    ///
+    /// As for [`get`](Self::get); and it is not frozen.
+    pub unsafe fn put<T: Portable>(&self, pointer: GlobalPtr<T>, value: T) -> Result {
+        let place = self.place(pointer)?;
+        // SAFETY: the place is inside a window, which is mapped while `self` lives.
+        unsafe { element::store(place, value) };
+        Ok(())
+    }
+
+    /// Where a `T` would be, if the place is inside a heap, and aligned.
+    fn place<T>(&self, pointer: GlobalPtr<T>) -> Result<NonNull<T>> {
+        let shared = &self.member.shared;
+        shared.check_present(pointer.home())?;
+        let size = size_of::<T>() as u64;
+        let place = shared.space.address(pointer.home(), pointer.offset(), size)?.cast::<T>();
+        if !place.is_aligned() {
+            return Err(Error::Protocol { reason: format!("{pointer:?} is not aligned") });
+        }
+        Ok(place)
+    }
+
     /// Makes `handle` known to all nodes under `name`; it stays so while the cluster lives, and so
     /// does its memory.
     ///
@@ -92,7 +138,8 @@ impl Cluster {
     /// # Errors
     ///
     /// [`Error::TimedOut`] where nothing is published in time, [`Error::TypeMismatch`] where it is
-    /// of another type, [`Error::PeerLost`] where the node that keeps the name is gone.
+    /// of another type, [`Error::PeerLost`] where the node that keeps the name is gone, and where
+    /// nothing is published under it when a node dies or all others have left.
     pub fn lookup<H: Publish>(&self, name: &str) -> Result<H> {
         let wire = naming::look_up(&self.member.shared, name)?;
         H::from_wire(&self.member, name, wire)

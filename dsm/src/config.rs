@@ -16,6 +16,13 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(1_000_000_000);
 const HEAP_MIN: u64 = 16 << 10;
 
 /// How a node joins its cluster.
+///
+/// ```
+/// let mut config = pangea::Config::from_env()?;
+/// config.heap_bytes = 64 << 20;
+/// let cluster = pangea::Cluster::join(config)?;
+/// # Ok::<(), pangea::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
@@ -77,7 +84,8 @@ fn reject(field: &'static str) -> impl FnOnce(String) -> Error {
 
 fn variable(field: &'static str) -> Result<Option<String>> {
     match env::var(field) {
-        Ok(text) => Ok(Some(text)),
+        // Set to nothing is not set, as for most programs.
+        Ok(text) => Ok(Some(text).filter(|text| !text.is_empty())),
         Err(env::VarError::NotPresent) => Ok(None),
         Err(env::VarError::NotUnicode(_)) => Err(reject(field)("not UTF-8".to_owned())),
     }

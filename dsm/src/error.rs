@@ -8,7 +8,6 @@ use pangea_rdma::NodeId;
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
 /// Why something did not happen.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// A node died or left: its data is gone, and nothing will come from it.
@@ -83,6 +82,11 @@ pub enum Error {
         /// What was found, the rule it breaks, the remedy.
         reason: String,
     },
+    /// The nodes were not brought together.
+    JoinFailed {
+        /// What happened.
+        reason: String,
+    },
     /// A peer, or somebody who claims to be one, said something that the protocol does not allow.
     Protocol {
         /// What it was, and what was expected.
@@ -111,6 +115,8 @@ impl From<pangea_rdma::Error> for Error {
             E::PeerLost { node, epoch } => Self::PeerLost { node, epoch },
             E::TimedOut { waiting_for, after } => Self::TimedOut { waiting_for, after },
             E::Config { field, reason } => Self::Config { field, reason },
+            E::JoinFailed { reason } => Self::JoinFailed { reason },
+            E::Protocol { reason } => Self::Protocol { reason },
             E::Os { call, source } => Self::Os { call, source },
             other => Self::Protocol { reason: other.to_string() },
         }
@@ -127,7 +133,8 @@ impl fmt::Display for Error {
             Self::OutOfMemory { node, wanted, largest_free, capacity } => write!(
                 f,
                 "the heap of {node} has no room for {wanted} bytes: {} are missing; its capacity \
-                 is {capacity} bytes, the longest free run {largest_free}; set PANGEA_HEAP to more",
+                 is {capacity} bytes, the longest free run {largest_free}; raise \
+                 PANGEA_HEAP, as far as the memory goes, or use more nodes",
                 wanted.saturating_sub(*largest_free)
             ),
             Self::TooLarge { len, size } => {
@@ -148,8 +155,23 @@ impl fmt::Display for Error {
                 write!(f, "'{name}' is {found}, not {wanted}")
             }
             Self::Config { field, reason } => write!(f, "{field}: {reason}"),
+            Self::JoinFailed { reason } => write!(f, "cannot join the cluster: {reason}"),
             Self::Protocol { reason } => write!(f, "protocol error: {reason}"),
+            Self::Os { call, source } if source.raw_os_error() == Some(libc::EMFILE) => {
+                write!(f, "{call} failed, as the limit on open files (ulimit -n) is too low")
+            }
             Self::Os { call, .. } => write!(f, "{call} failed"),
+        }
+    }
+}
+
+/// As for people: this is what `fn main() -> pangea::Result` prints.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        match self {
+            Self::Os { source, .. } => write!(f, ": {source}"),
+            _ => Ok(()),
         }
     }
 }

@@ -72,6 +72,19 @@ impl<T: Portable> FrozenVec<T> {
         self.handle.parts()
     }
 
+    /// An element, wherever it lives.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds),
+    /// [`Error::PeerLost`](crate::Error::PeerLost) where its home is gone.
+    #[inline]
+    pub fn get(&self, index: usize) -> Result<&T> {
+        let place = self.handle.element(index)?;
+        // SAFETY: as in `slice`, of one element.
+        Ok(unsafe { place.as_ref() })
+    }
+
     /// Elements of one node as a slice, which is resident: to read it takes no part of this
     /// library.
     ///

@@ -17,6 +17,7 @@ use std::{
     io,
     os::unix::process::ExitStatusExt,
     process::{Child, ChildStderr, ChildStdout, Command, ExitStatus},
+    ptr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -37,6 +38,8 @@ use crate::{Error, Result};
 const GRACE: Duration = Duration::from_millis(1200);
 /// How long they have to end after they were told to.
 const TERM_GRACE: Duration = Duration::from_millis(800);
+/// A second signal within this time kills.
+const INSIST: Duration = Duration::from_secs(5);
 /// How long nodes may take to join.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -47,6 +50,16 @@ enum Event {
     Ended(NodeId),
     /// A signal is to be passed on to all nodes.
     Signal(i32),
+}
+
+/// Whether this process ignores `signal`, as one that was started by nohup(1) does: then a launcher
+/// should not listen for it.
+pub fn is_ignored(signal: i32) -> bool {
+    // SAFETY: all zero is a valid `sigaction`.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: nothing is changed; `action` lives during the call, which fills it.
+    let result = unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) };
+    result == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 /// Passes signals on to the nodes of a job.
@@ -85,6 +98,8 @@ pub struct Job {
     children: Vec<Option<Child>>,
     events: Receiver<Event>,
     sender: Sender<Event>,
+    // When a signal was last passed on.
+    last_signal: Option<Instant>,
     // Set when there can be no meeting any more.
     is_off: Arc<AtomicBool>,
     meeting: Option<JoinHandle<pangea_rdma::Result<Option<Lifelines>>>>,
@@ -103,8 +118,14 @@ impl Job {
         let rendezvous = Rendezvous::new(nodes)?;
         let (sender, events) = mpsc::channel();
         let is_off = Arc::new(AtomicBool::new(false));
-        let mut job =
-            Self { children: Vec::new(), events, sender, is_off: is_off.clone(), meeting: None };
+        let mut job = Self {
+            children: Vec::new(),
+            events,
+            sender,
+            last_signal: None,
+            is_off: is_off.clone(),
+            meeting: None,
+        };
         for (node, mut command) in NodeId::all(nodes).zip(commands) {
             command.envs(rendezvous.environment(node));
             os::end_with_parent(&mut command);
@@ -187,7 +208,12 @@ impl Job {
 
     fn take_in(&mut self, event: Event, failed: &mut Vec<Ending>) {
         match event {
-            Event::Signal(signal) => self.signal_all(signal),
+            Event::Signal(signal) => {
+                let now = Instant::now();
+                let again = self.last_signal.replace(now).is_some_and(|last| now - last < INSIST);
+                // Who asks twice means it, whatever the nodes do with a signal.
+                self.signal_all(if again { libc::SIGKILL } else { signal });
+            }
             Event::Ended(node) => {
                 // A node that ends without having joined leaves the others waiting for it in vain.
                 self.call_off();

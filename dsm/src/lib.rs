@@ -62,6 +62,7 @@ pub use error::{Error, Result};
 pub use frozen::FrozenVec;
 pub use global_ptr::GlobalPtr;
 pub use handle::Publish;
+pub use pangea_alloc::Statistics;
 pub use pangea_derive::Portable;
 pub use pangea_rdma::{NodeId, wait::cores};
 pub use portable::{Portable, Word};

@@ -90,9 +90,10 @@ pub(crate) fn publish(shared: &Shared, name: &str, handle: HandleWire) -> Result
 pub(crate) fn look_up(shared: &Shared, name: &str) -> Result<HandleWire> {
     let keeper = keeper(shared, name)?;
     let owned = name.to_owned();
-    let reply = shared.request(keeper, &format!("'{name}' to be published"), |ticket| {
-        Message::Lookup { ticket, name: owned }
-    })?;
+    let waiting_for = format!("'{name}' to be published");
+    let request = |ticket| Message::Lookup { ticket, name: owned };
+    let may_wait = || shared.check_answerable(keeper).and_then(|()| shared.check_company());
+    let reply = shared.request_while(keeper, &waiting_for, request, &may_wait)?;
     match reply {
         Reply::Found(handle) => Ok(handle),
         other => Err(unexpected(&other)),

@@ -53,6 +53,11 @@
 ///
 /// Any bytes of the right size are a valid `Self` (a peer may have written them); none of its bytes
 /// is padding; copying the bytes copies the value.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not mean the same on every node",
+    note = "numbers, arrays of them and structs that derive `Portable` do; `usize`, `bool`, tuples and \
+            references do not: take `u64`, `u8`, a struct and a `GlobalPtr`"
+)]
 pub unsafe trait Portable: Copy + Send + Sync + 'static {}
 
 macro_rules! portable {

@@ -13,7 +13,7 @@ use std::{
 };
 
 use pangea_alloc::Heap;
-use pangea_rdma::{Completion, Fabric, NodeId};
+use pangea_rdma::{Completion, Fabric, NodeId, Presence};
 
 use crate::{
     Config, Error, Result,
@@ -91,6 +91,17 @@ impl Shared {
         waiting_for: &str,
         request: impl FnOnce(u64) -> Message,
     ) -> Result<Reply> {
+        self.request_while(node, waiting_for, request, &|| self.check_answerable(node))
+    }
+
+    /// Asks `node` for something, and waits for the answer for as long as `may_wait` too.
+    pub(crate) fn request_while(
+        &self,
+        node: NodeId,
+        waiting_for: &str,
+        request: impl FnOnce(u64) -> Message,
+        may_wait: &dyn Fn() -> Result,
+    ) -> Result<Reply> {
         let deadline = Instant::now() + self.config.timeout;
         let ticket = self.tickets.issue(node);
         let message = request(ticket);
@@ -100,19 +111,34 @@ impl Shared {
         } else {
             self.send(node, &message)
         };
-        let may_wait = || self.check_answerable(node);
-        let reply = sent.and_then(|()| self.tickets.wait(ticket, deadline, waiting_for, &may_wait));
+        let reply = sent.and_then(|()| self.tickets.wait(ticket, deadline, waiting_for, may_wait));
         self.tickets.close(ticket);
         reply
     }
 
     /// The loss of `node`, as an error, once all that it sent before has been taken in.
-    fn check_answerable(&self, node: NodeId) -> Result {
+    pub(crate) fn check_answerable(&self, node: NodeId) -> Result {
         // Acquire: pairs with the Release in `run`.
         if self.losses.load(Ordering::Acquire) < self.fabric.epoch() {
             return Ok(());
         }
         self.check_present(node)
+    }
+
+    /// An error once nobody is left who could do what this node waits for: a node has died, or all
+    /// others are gone.
+    pub(crate) fn check_company(&self) -> Result {
+        let own = self.node();
+        let others = NodeId::all(self.fabric.nodes()).filter(|&node| node != own);
+        let died = |node: &NodeId| self.fabric.presence(*node) == Presence::Died;
+        if let Some(node) = others.clone().find(died) {
+            return self.check_answerable(node);
+        }
+        let Some(last) = others.clone().next_back() else { return Ok(()) };
+        if others.clone().all(|node| self.fabric.is_lost(node)) {
+            return self.check_answerable(last);
+        }
+        Ok(())
     }
 
     /// Answers the request of `node` that has `ticket`.

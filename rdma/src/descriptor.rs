@@ -74,7 +74,7 @@ pub(crate) fn receive(
         return Err(io::Error::new(io::ErrorKind::InvalidData, "more descriptors than one"));
     }
     if message.msg_flags & libc::MSG_CTRUNC != 0 {
-        return Err(io::Error::other("no room for a descriptor: too many open files (ulimit -n)"));
+        return Err(io::Error::from_raw_os_error(libc::EMFILE));
     }
     Ok((received, descriptors.pop()))
 }

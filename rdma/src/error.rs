@@ -48,6 +48,11 @@ pub enum Error {
         /// The region named.
         region: u32,
     },
+    /// The nodes were not brought together.
+    JoinFailed {
+        /// What happened.
+        reason: String,
+    },
     /// A peer, or somebody who claims to be one, said something that the protocol does not allow.
     Protocol {
         /// What it was, and what was expected.
@@ -103,8 +108,12 @@ impl fmt::Display for Error {
                 write!(f, "offset {offset} is not a multiple of {align}")
             }
             Self::UnknownRegion { node, region } => write!(f, "{node} has no region {region}"),
+            Self::JoinFailed { reason } => write!(f, "cannot join the cluster: {reason}"),
             Self::Protocol { reason } => write!(f, "protocol error: {reason}"),
             Self::Config { field, reason } => write!(f, "{field}: {reason}"),
+            Self::Os { call, source } if source.raw_os_error() == Some(libc::EMFILE) => {
+                write!(f, "{call} failed, as the limit on open files (ulimit -n) is too low")
+            }
             Self::Os { call, .. } => write!(f, "{call} failed"),
         }
     }

@@ -83,7 +83,8 @@ impl Reservation {
         let at = unsafe { libc::mmap(address.cast(), object.len(), access, flags, descriptor, 0) };
         let address = mapped(at, "mmap of shared memory")?;
         taken.push(offset..end);
-        // SAFETY: the object has just been mapped there, in a part of this reservation that is its own.
+        // SAFETY: the object has just been mapped there, in a part of this reservation that is its
+        // own.
         Ok(unsafe { Mapping::at(address, object, self.clone()) })
     }
 }

@@ -39,6 +39,11 @@ fn the_data_of_a_dead_node_is_an_error() {
 }
 
 #[test]
+fn what_a_dead_node_has_not_published_is_not_waited_for() {
+    fails("die_unpublished", 128 + 6);
+}
+
+#[test]
 fn a_node_that_exits_ends_the_job_with_its_code() {
     let outcome = fails("exit_early", 3);
     assert!(outcome.output[1].contains("the last words of node 1"), "{outcome:?}");

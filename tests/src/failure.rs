@@ -61,6 +61,20 @@ pub(crate) fn die_with_data(cluster: &Cluster) -> Result {
     ending
 }
 
+/// Looks up what nobody will publish any more.
+pub(crate) fn die_unpublished(cluster: &Cluster) -> Result {
+    cluster.barrier()?;
+    if is_failing(cluster) {
+        die();
+    }
+    // Names are kept by different nodes, this one and the lost one among them.
+    let results = (0..8).map(|name| cluster.lookup::<FrozenVec<u8>>(&format!("name {name}")));
+    let errors: Vec<Error> = results.filter_map(Result::err).collect();
+    assert_eq!(errors.len(), 8);
+    assert!(errors.iter().all(|error| matches!(error, Error::PeerLost { .. })), "{errors:?}");
+    wait_in_vain(cluster)
+}
+
 /// One node leaves, all well, while the others expect more of it.
 pub(crate) fn end_early(cluster: &Cluster) -> Result {
     if is_failing(cluster) { Ok(()) } else { wait_in_vain(cluster) }

@@ -24,6 +24,7 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("spread", memory::spread),
     ("die_in_barrier", failure::die_in_barrier),
     ("die_with_data", failure::die_with_data),
+    ("die_unpublished", failure::die_unpublished),
     ("end_early", failure::end_early),
     ("exit_early", failure::exit_early),
     ("fail", failure::fail),

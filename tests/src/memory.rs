@@ -222,7 +222,12 @@ pub(crate) fn spread(cluster: &Cluster) -> Result {
         for part in vec.parts().iter().filter(|part| part.home() == cluster.node()) {
             for index in part.elements() {
                 vec.put(index, 7 * index as u64)?;
-                assert_eq!(vec.pointer(index)?.home(), part.home());
+                let pointer = vec.pointer(index)?;
+                assert_eq!(pointer.home(), part.home());
+                // SAFETY: the element lives as long as `vec`, which nobody has borrowed.
+                assert_eq!(unsafe { cluster.get(pointer) }?, 7 * index as u64);
+                // SAFETY: likewise; it is not frozen.
+                unsafe { cluster.put(pointer, 7 * index as u64) }?;
             }
         }
         cluster.barrier()?;

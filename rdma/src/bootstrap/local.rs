@@ -64,8 +64,11 @@ impl Rendezvous {
         }
         let nonce = Nonce::random()?;
         let directory = Directory::new(&nonce)?;
-        let listener = UnixListener::bind(directory.socket())
-            .map_err(Error::os("making the socket where the nodes meet"))?;
+        let path = directory.socket();
+        let listener = UnixListener::bind(&path).map_err(|error| Error::Config {
+            field: "TMPDIR",
+            reason: format!("cannot make the socket {}: {error}", path.display()),
+        })?;
         Ok(Self { listener, directory, nonce, nodes })
     }
 
@@ -188,7 +191,7 @@ impl Invitation {
         let node: u16 = number(NODE)?;
         if nodes == 0 || nodes > NODES_MAX || node >= nodes {
             let reason =
-                format!("node {node} of {nodes}: nodes are counted from 0, 1 to {NODES_MAX}");
+                format!("{node} of {nodes} nodes; it is less than their number, 1 to {NODES_MAX}");
             return Err(Error::Config { field: NODE, reason });
         }
         let nonce = env::var(JOB).ok().and_then(|text| Nonce::parse(&text));
@@ -225,18 +228,18 @@ pub fn join(invitation: &Invitation, deadline: Instant) -> Result<Meeting> {
         _ => Error::os("connecting to the launcher")(error),
     })?;
     let step = Step { socket: &socket, path, deadline };
-    step.run("saying hello to the launcher", || {
+    step.run("the launcher to hear this node", || {
         Hello::new(invitation.nonce.clone(), invitation.node, invitation.nodes).send(&socket)
     })?;
-    if let Some(reason) = step.run("hearing the launcher's answer", || hello::answer(&socket))? {
-        return Err(Error::protocol(format!("the launcher refused this process: {reason}")));
+    if let Some(reason) = step.run("the launcher's answer", || hello::answer(&socket))? {
+        let reason = format!("the launcher refused this process: {reason}");
+        return Err(Error::JoinFailed { reason });
     }
     let mut sockets: Vec<Option<UnixStream>> = (0..invitation.nodes).map(|_| None).collect();
     for _ in 1..invitation.nodes {
         let mut peer = [0; 2];
-        let passed = step.run("waiting for all nodes to start", || {
-            descriptor::receive_exact(&socket, &mut peer)
-        })?;
+        let passed =
+            step.run("all nodes to start", || descriptor::receive_exact(&socket, &mut peer))?;
         let peer = usize::from(u16::from_le_bytes(peer));
         let place = sockets.get_mut(peer).filter(|_| peer != invitation.node.index());
         let (Some(passed), Some(place @ None)) = (passed, place) else {
@@ -256,19 +259,20 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    fn run<T>(&self, call: &'static str, step: impl FnOnce() -> io::Result<T>) -> Result<T> {
+    fn run<T>(&self, waiting_for: &'static str, step: impl FnOnce() -> io::Result<T>) -> Result<T> {
         let start = Instant::now();
         let left = self.deadline.saturating_duration_since(start).max(Duration::from_millis(1));
         let timeouts = self.socket.set_read_timeout(Some(left));
         timeouts.and_then(|()| step()).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                Error::TimedOut { waiting_for: call.to_owned(), after: start.elapsed() }
+                Error::TimedOut { waiting_for: waiting_for.to_owned(), after: start.elapsed() }
             }
             ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
                 directory::remove(self.path);
-                Error::protocol(format!("the launcher went away: {call}"))
+                let what = "the launcher went away, or called the job off";
+                Error::JoinFailed { reason: format!("{what} (waiting for {waiting_for})") }
             }
-            _ => Error::os(call)(error),
+            _ => Error::os("talking to the launcher")(error),
         })
     }
 }

@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     io::{self, Write},
     os::{fd::OwnedFd, unix::net::UnixStream},
-    sync::{Arc, Condvar, Mutex, MutexGuard},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -46,6 +46,8 @@ pub(super) struct Membership {
     epoch: AtomicU64,
     announced: Mutex<HashMap<(NodeId, Region), SharedObject>>,
     changed: Condvar,
+    // What kept this node from hearing a peer, which is then taken for dead.
+    fault: Mutex<Option<Error>>,
 }
 
 impl Membership {
@@ -55,8 +57,9 @@ impl Membership {
         lifeline: Option<UnixStream>,
     ) -> Self {
         let presence = sockets.iter().map(|_| AtomicU32::new(HERE)).collect();
-        let (announced, changed) = Default::default();
-        Self { node, sockets, lifeline, presence, epoch: AtomicU64::new(1), announced, changed }
+        let (announced, changed, fault) = Default::default();
+        let epoch = AtomicU64::new(1);
+        Self { node, sockets, lifeline, presence, epoch, announced, changed, fault }
     }
 
     /// Whether `peer` is there.
@@ -118,7 +121,9 @@ impl Membership {
                 return Ok(object);
             }
             if self.presence(peer) != Presence::Here {
-                return Err(Error::PeerLost { node: peer, epoch: self.epoch() });
+                let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let lost = || Error::PeerLost { node: peer, epoch: self.epoch() };
+                return Err(fault.unwrap_or_else(lost));
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -134,7 +139,7 @@ impl Membership {
 
     /// The table of announcements; a thread that panicked with it left it whole.
     fn lock(&self) -> MutexGuard<'_, HashMap<(NodeId, Region), SharedObject>> {
-        self.announced.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.announced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes in an announcement of `peer`; an error means that it died, or might as well have.
@@ -259,7 +264,12 @@ impl Watched<'_> {
                 died.into_iter().for_each(|node| membership.lose(node, DIED, own));
                 membership.lose(self.peer, LEFT, own);
             }
-            Err(_) => membership.lose(self.peer, DIED, own),
+            Err(error) => {
+                if !matches!(&error, Error::Os { source, .. } if is_hang_up(source)) {
+                    *membership.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                }
+                membership.lose(self.peer, DIED, own);
+            }
         }
         false
     }
@@ -298,7 +308,8 @@ fn announcement(region: Region, len: u64) -> [u8; ANNOUNCEMENT_LEN] {
 }
 
 fn is_hang_up(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+    use io::ErrorKind as E;
+    matches!(error.kind(), E::BrokenPipe | E::ConnectionReset | E::UnexpectedEof)
 }
 
 /// How long a peer may take to read an announcement.

@@ -37,8 +37,10 @@ impl Directory {
         // Half of the nonce: the path of a socket has at most 104 bytes on macOS.
         let name: String = nonce.to_string().chars().take(16).collect();
         let path = parent.join(format!("{PREFIX}{name}"));
-        let call = "making a private directory among the temporary files (TMPDIR)";
-        DirBuilder::new().mode(0o700).create(&path).map_err(Error::os(call))?;
+        DirBuilder::new().mode(0o700).create(&path).map_err(|error| Error::Config {
+            field: "TMPDIR",
+            reason: format!("cannot make the private directory {}: {error}", path.display()),
+        })?;
         let lock = File::create(path.join(LOCK)).and_then(|file| file.lock().map(|()| file));
         match lock {
             Ok(lock) => Ok(Self { path, _lock: lock }),
@@ -63,7 +65,8 @@ impl Drop for Directory {
 
 /// Removes the directory of the socket at `path`, if its launcher is gone.
 pub(super) fn remove(path: &Path) {
-    if let Some(directory) = path.parent().filter(|directory| is_abandoned(directory)) {
+    let Some(directory) = path.parent() else { return };
+    if is_own(directory) && is_unlocked(directory).unwrap_or(false) {
         remove_all(directory);
     }
 }
@@ -73,8 +76,10 @@ fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        if is_ours && is_old(&entry.path()) && is_abandoned(&entry.path()) {
-            remove_all(&entry.path());
+        let path = entry.path();
+        // An old one without a lock is of a launcher that was killed before it made one.
+        if is_ours && is_own(&path) && is_old(&path) && is_unlocked(&path).unwrap_or(true) {
+            remove_all(&path);
         }
     }
 }
@@ -84,19 +89,18 @@ fn is_old(directory: &Path) -> bool {
     modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= AGE_MIN))
 }
 
-/// Whether `directory` is this user's, is a launcher's, and has no launcher.
-fn is_abandoned(directory: &Path) -> bool {
+/// Whether `directory` is one, and this user's.
+fn is_own(directory: &Path) -> bool {
     // SAFETY: reads a number of this process; it touches no memory.
     let user = unsafe { libc::geteuid() };
-    let owned =
-        fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir() && found.uid() == user);
-    owned
-        && match File::open(directory.join(LOCK)) {
-            // Two launchers may find the same one, and both remove it: no harm.
-            Ok(lock) => lock.try_lock().is_ok(),
-            // Its launcher is about to make the lock, or has just removed it.
-            Err(_) => false,
-        }
+    fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir() && found.uid() == user)
+}
+
+/// Whether no launcher holds the lock in `directory`; `None` where there is no lock.
+fn is_unlocked(directory: &Path) -> Option<bool> {
+    // Two launchers may find the same one, and both remove it: no harm.
+    let lock = File::open(directory.join(LOCK)).ok()?;
+    Some(lock.try_lock().is_ok())
 }
 
 /// Removes what a launcher makes, and nothing else. What cannot be removed is left.
