@@ -14,7 +14,8 @@ use crate::{Figure, Figures, llm::model_file};
 pub(crate) const FIGURES: &[(&str, &str)] =
     &[("perplexity", "perplexity of a text, against llama.cpp's (--reference)")];
 
-/// The file with the text and what llama.cpp makes of it; that of the bundled model, if it is not set.
+/// The file with the text and what llama.cpp makes of it; that of the bundled model, if it is not
+/// set.
 pub const REFERENCE: &str = "PANGEA_BENCH_REFERENCE";
 
 /// What llama.cpp made of the bundled model.

@@ -27,7 +27,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
-    /// How many nodes
+    /// How many nodes, 1 to 128
     #[arg(short = 'n', long, default_value_t = 2, value_parser = value_parser!(u16).range(1..=128))]
     pub(crate) nodes: u16,
     /// Write each node's output to node-N.out and node-N.err in this folder
@@ -43,11 +43,16 @@ pub(crate) struct Run {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Demo {
-    /// How many nodes
+    /// How many nodes, 1 to 8
     #[arg(short = 'n', long, default_value_t = 2, value_parser = value_parser!(u16).range(1..=8))]
     pub(crate) nodes: u16,
     /// What to continue
-    #[arg(short, long, default_value = "It is a truth universally acknowledged, that")]
+    #[arg(
+        short,
+        long,
+        allow_hyphen_values = true,
+        default_value = "It is a truth universally acknowledged, that"
+    )]
     pub(crate) prompt: String,
     /// Tokens to generate
     #[arg(long, default_value_t = 160)]
@@ -72,7 +77,13 @@ pub(crate) struct Complete {
     /// The model, a GGUF file
     pub(crate) model: PathBuf,
     /// What to continue
-    #[arg(short, long, conflicts_with = "prompt_ids", required_unless_present = "prompt_ids")]
+    #[arg(
+        short,
+        long,
+        allow_hyphen_values = true,
+        conflicts_with = "prompt_ids",
+        required_unless_present = "prompt_ids"
+    )]
     pub(crate) prompt: Option<String>,
     /// Token numbers to continue, instead of a text
     #[arg(long, value_delimiter = ',', value_name = "ID,ID,…")]
@@ -81,8 +92,11 @@ pub(crate) struct Complete {
     pub(crate) place: Place,
     #[command(flatten)]
     pub(crate) sampling: Sampling,
+    /// Tokens that the text may have, with the prompt [default: the model's, at most 4096]
+    #[arg(short, long)]
+    pub(crate) context: Option<usize>,
     /// Tokens to generate, at most
-    #[arg(short = 'n', long, default_value_t = 128)]
+    #[arg(long, default_value_t = 128)]
     pub(crate) max_tokens: usize,
     /// Go on after a token that ends a text
     #[arg(long)]
@@ -98,15 +112,12 @@ pub(crate) struct Complete {
 /// Where a model runs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Place {
-    /// How many nodes hold the weights
-    #[arg(long, default_value_t = 1, value_parser = value_parser!(u16).range(1..=128))]
-    pub(crate) nodes: u16,
+    /// How many nodes hold the weights, 1 to 128 [default: 1, or those of the job]
+    #[arg(short = 'n', long, value_parser = value_parser!(u16).range(1..=128))]
+    pub(crate) nodes: Option<u16>,
     /// Threads that compute [default: one a core]
     #[arg(short, long, value_parser = value_parser!(u16).range(1..=128))]
     pub(crate) threads: Option<u16>,
-    /// Tokens that the text may have, with the prompt [default: the model's, at most 4096]
-    #[arg(short, long)]
-    pub(crate) context: Option<usize>,
 }
 
 /// How the next token is chosen.
@@ -133,8 +144,8 @@ pub(crate) struct Sampling {
 pub(crate) struct Inspect {
     /// The model, a GGUF file
     pub(crate) model: PathBuf,
-    /// Show where the weights would live on this many nodes
-    #[arg(long, default_value_t = 2, value_parser = value_parser!(u16).range(1..=128))]
+    /// Show where the weights would live on this many nodes, 1 to 128
+    #[arg(short = 'n', long, default_value_t = 2, value_parser = value_parser!(u16).range(1..=128))]
     pub(crate) nodes: u16,
 }
 
@@ -155,7 +166,7 @@ pub(crate) struct Perplexity {
 pub(crate) struct Bench {
     /// Groups or figures to measure; all, if none is named
     pub(crate) names: Vec<String>,
-    /// How many nodes
+    /// How many nodes, 2 to 64
     #[arg(short = 'n', long, default_value_t = 2, value_parser = value_parser!(u16).range(2..=64))]
     pub(crate) nodes: u16,
     /// Print one JSON object a line: name, value, unit, bound, ratio, p50, p99, runs

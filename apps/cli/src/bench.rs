@@ -6,10 +6,12 @@ use std::{
     env,
     io::{BufRead, BufReader},
     process::{ExitCode, Stdio},
+    thread,
 };
 
 use pangea::NodeId;
 use pangea_benches::{Figure, GROUPS, Group, LLAMA_BENCH, MODEL, REFERENCE};
+use pangea_llm::gguf::ModelFile;
 
 use crate::{
     args::Bench,
@@ -26,6 +28,10 @@ pub(crate) fn run(args: Bench) -> Result {
         return measure(&name);
     }
     let groups = choose(&args.names)?;
+    if let Some(path) = &args.model {
+        // Once here, rather than in every node.
+        ModelFile::open(path)?.parse()?;
+    }
     if args.list {
         output::write(&list(&groups))?;
         return Ok(ExitCode::SUCCESS);
@@ -94,15 +100,20 @@ fn run_group(group: &Group, args: &Bench) -> Result<(Vec<Figure>, ExitCode)> {
     }
     let mut job = job::start(commands)?;
     let stdout = job.take_stdout(NodeId::new(0));
-    let lines = stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
+    // Read beside, so that this thread hears of signals.
+    let read = thread::spawn(move || {
+        let lines = stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
+        lines.map_while(std::result::Result::ok).collect::<Vec<_>>()
+    });
+    let code = report(job.wait()?);
     let mut figures = Vec::new();
-    for line in lines.map_while(std::result::Result::ok) {
+    for line in read.join().unwrap_or_default() {
         let figure = serde_json::from_str(&line);
         figures.push(
             figure.map_err(|error| Failure::usage(format!("a node printed {line}: {error}")))?,
         );
     }
-    Ok((figures, report(job.wait()?)))
+    Ok((figures, code))
 }
 
 const HEADING: &str =

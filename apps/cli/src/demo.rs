@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Demo) -> Result {
     if args.nodes > 1 && !job::is_node() {
         return job::run_again(args.nodes);
     }
-    let engine = Engine::start(ModelFile::bundled())?;
+    let engine = Engine::start(ModelFile::bundled(), Some(args.nodes))?;
     engine.run(|| {
         let generation = write(args, &engine)?;
         Ok(output::write(&table(&engine, &generation)?)?)
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Demo) -> Result {
 fn write(args: &Demo, engine: &Engine) -> Result<Generation> {
     let sampling = Sampling { temperature: 0.8, top_k: 40, seed: args.seed, ..Sampling::default() };
     let mut sampler = Sampler::new(sampling)?;
-    let place = Place { nodes: args.nodes, threads: None, context: None };
+    let place = Place { nodes: None, threads: None };
     let tokenizer = engine.tokenizer()?;
     let mut prompt = tokenizer.encode_prompt(&args.prompt, Special::Text);
     if prompt.is_empty() {
@@ -39,7 +39,7 @@ fn write(args: &Demo, engine: &Engine) -> Result<Generation> {
         prompt.extend(tokenizer.bos());
     }
     let model = engine.model(&place)?;
-    let mut session = model.session(engine.context(&place))?;
+    let mut session = model.session(engine.context(None))?;
     output::write(&args.prompt)?;
     let request = Request {
         prompt: &prompt,

@@ -11,12 +11,18 @@ use pangea_llm::{
     pool::Pool, tokenizer::Tokenizer, weights::Heaps,
 };
 
-use crate::{args::Place, failure::Result};
+use crate::{
+    args::Place,
+    failure::{Failure, Result},
+};
 
 /// Tokens of a text where nothing else is said; a longer context takes memory that few texts need.
 const CONTEXT_MAX: usize = 4096;
 /// How long the nodes that only hold weights wait for the one that computes.
 const PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long the others have to hear that it has failed.
+const PARTING: Duration = Duration::from_secs(1);
 
 /// What a node knows of the model, whether it computes or not.
 #[derive(Debug)]
@@ -30,11 +36,17 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Joins the cluster and loads this node's share of the weights.
-    pub(crate) fn start(file: ModelFile) -> Result<Self> {
+    ///
+    /// `nodes` is how many were asked for, if it was said.
+    pub(crate) fn start(file: ModelFile, nodes: Option<u16>) -> Result<Self> {
         // Read first: a file that is no model need not start a cluster.
         let gguf = file.parse()?;
         let shape = Shape::read(&gguf)?;
         let cluster = Cluster::join(Config::from_env()?)?;
+        if let Some(nodes) = nodes.filter(|&nodes| nodes != cluster.nodes()) {
+            let found = cluster.nodes();
+            return Err(Failure::usage(format!("--nodes: {nodes}, but this job has {found}")));
+        }
         let plan = Plan::new(&gguf, &shape, usize::from(cluster.nodes()))?;
         let heaps = Heaps::load(&cluster, &file, &plan, "model")?;
         Ok(Self { cluster, shape, plan, heaps, file })
@@ -42,11 +54,18 @@ impl Engine {
 
     /// Does `work` on the node that computes, while the others hold weights; then all end together.
     pub(crate) fn run(&self, work: impl FnOnce() -> Result<()>) -> Result {
-        let worked = if self.cluster.node().number() == 0 { work() } else { Ok(()) };
-        // In any case: those that wait have done nothing wrong.
-        let finished = self.cluster.barrier_until(Instant::now() + PATIENCE);
-        worked?;
-        finished?;
+        if self.cluster.node().number() != 0 {
+            self.cluster.barrier_until(Instant::now() + PATIENCE)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let worked = work();
+        if worked.is_err() {
+            // Those that wait have done nothing wrong; but what is wrong is not to be kept for
+            // long.
+            _ = self.cluster.barrier_until(Instant::now() + PARTING);
+            return worked.map(|()| ExitCode::SUCCESS);
+        }
+        self.cluster.barrier()?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -67,7 +86,7 @@ impl Engine {
     }
 
     /// Tokens that a text may have.
-    pub(crate) fn context(&self, place: &Place) -> usize {
-        place.context.unwrap_or(self.shape.context_len.min(CONTEXT_MAX))
+    pub(crate) fn context(&self, wanted: Option<usize>) -> usize {
+        wanted.unwrap_or(self.shape.context_len.min(CONTEXT_MAX))
     }
 }

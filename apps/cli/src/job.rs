@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use pangea::launch::{Ending, Job};
+use pangea::launch::{Ending, Job, is_ignored};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
@@ -45,11 +45,14 @@ pub(crate) fn run_again(nodes: u16) -> Result {
 /// Starts a job to whose nodes Ctrl-C and requests to end are passed on.
 pub(crate) fn start(commands: Vec<Command>) -> Result<Job> {
     // Listened for from before the start: a signal in between would end this process alone.
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+    let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
+    let mut signals = Signals::new(wanted)
         .map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
     let job = Job::start(commands)?;
     let nodes = job.signals();
-    thread::spawn(move || signals.forever().for_each(|signal| nodes.send(signal)));
+    let pass_on = move || signals.forever().for_each(|signal| nodes.send(signal));
+    let thread = thread::Builder::new().spawn(pass_on);
+    thread.map_err(|error| Failure::usage(format!("cannot start a thread: {error}")))?;
     Ok(job)
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, ErrorKind, Read, Write},
     path::Path,
     process::{Command, Stdio},
     thread::{self, JoinHandle},
@@ -28,15 +28,19 @@ pub(crate) fn run(args: Run) -> Result {
     let mut copies = Vec::new();
     if args.output.is_none() && !args.raw {
         for node in NodeId::all(args.nodes) {
-            copies.extend(prefix_output(&mut job, node));
+            copies.extend(prefix_output(&mut job, node)?);
         }
     }
     let failed = job.wait();
-    for copy in copies {
-        // A copy that panicked has said so.
-        _ = copy.join();
+    let copied = copies.into_iter().try_for_each(|copy| copy.join().unwrap_or(Ok(())));
+    let code = report(failed?);
+    // Who reads has read enough: no failure.
+    match copied {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::runtime(&pangea_llm::Error::Output(error)))
+        }
+        _ => Ok(code),
     }
-    Ok(report(failed?))
 }
 
 /// The command that starts `node`: the first has the terminal's input.
@@ -62,35 +66,46 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::usage(format!("cannot write to {}: {error}", path.display()))
 }
 
+/// A thread that copies, and tells what it could not write.
+type Copy = JoinHandle<io::Result<()>>;
+
 /// Copies what a node writes, with its number before each line.
-fn prefix_output(job: &mut Job, node: NodeId) -> Vec<JoinHandle<()>> {
+fn prefix_output(job: &mut Job, node: NodeId) -> Result<Vec<Copy>> {
     let (stdout, stderr) = (job.take_stdout(node), job.take_stderr(node));
-    let copy = |source: Box<dyn Read + Send>, write: fn(&[u8])| {
-        thread::spawn(move || copy_lines(source, node, write))
-    };
-    let stdout = stdout.map(|source| copy(Box::new(source), |line| emit(&mut io::stdout(), line)));
-    let stderr = stderr.map(|source| copy(Box::new(source), |line| emit(&mut io::stderr(), line)));
-    stdout.into_iter().chain(stderr).collect()
+    let mut copies = Vec::new();
+    if let Some(source) = stdout {
+        copies.push(copy(node, source, io::stdout())?);
+    }
+    if let Some(source) = stderr {
+        copies.push(copy(node, source, io::stderr())?);
+    }
+    Ok(copies)
 }
 
-/// A line at a time, so that those of several nodes do not mix.
-fn copy_lines(source: impl Read, node: NodeId, write: fn(&[u8])) {
+fn copy(
+    node: NodeId,
+    source: impl Read + Send + 'static,
+    target: impl Write + Send + 'static,
+) -> Result<Copy> {
+    let thread = thread::Builder::new().spawn(move || copy_lines(node, source, target));
+    thread.map_err(|error| Failure::usage(format!("cannot start a thread: {error}")))
+}
+
+/// A line at a time, so that those of several nodes do not mix. What cannot be written is read all
+/// the same: the node is not to wait.
+fn copy_lines(node: NodeId, source: impl Read, mut target: impl Write) -> io::Result<()> {
     let mut source = BufReader::new(source);
+    let mut written = Ok(());
     loop {
         let mut line = format!("[{}] ", node.number()).into_bytes();
-        match source.read_until(b'\n', &mut line) {
-            Ok(1..) => {}
-            // The end; what cannot be read has no more to say.
-            Ok(0) | Err(_) => return,
+        if source.read_until(b'\n', &mut line)? == 0 {
+            return written;
         }
         if line.last() != Some(&b'\n') {
             line.push(b'\n');
         }
-        write(&line);
+        if written.is_ok() {
+            written = target.write_all(&line).and_then(|()| target.flush());
+        }
     }
-}
-
-fn emit(target: &mut impl Write, line: &[u8]) {
-    // Where nobody reads any more, there is nobody to tell.
-    _ = target.write_all(line).and_then(|()| target.flush());
 }

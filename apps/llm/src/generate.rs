@@ -26,12 +26,36 @@ pub struct Generation {
     pub ids: Vec<u32>,
     /// The text they are.
     pub text: String,
+    /// Why there are no more.
+    pub stop: Stop,
     /// The logits after the prompt.
     pub first_logits: Vec<f32>,
     /// From the start to the first token.
     pub first_token: Duration,
     /// From the first token to the last.
     pub rest: Duration,
+}
+
+/// Why generation stopped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Stop {
+    /// The model ended the text.
+    End,
+    /// As many tokens as were asked for are there.
+    Length,
+    /// The session has no room for more.
+    Context,
+}
+
+impl Stop {
+    /// A word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::End => "end",
+            Self::Length => "length",
+            Self::Context => "context",
+        }
+    }
 }
 
 impl Generation {
@@ -69,18 +93,27 @@ pub fn generate(
     let mut next = sampler.sample(&first_logits)?;
     let first_token = start.elapsed();
     let started = Instant::now();
-    while ids.len() < limits.max_tokens && (limits.ignore_end || !tokenizer.is_end(next)) {
+    let stop = loop {
+        if ids.len() >= limits.max_tokens {
+            break Stop::Length;
+        }
+        if !limits.ignore_end && tokenizer.is_end(next) {
+            break Stop::End;
+        }
         ids.push(next);
         show(detokenizer.push(next))?;
-        if ids.len() == limits.max_tokens || session.cache().len() == session.cache().capacity() {
-            break;
+        if ids.len() == limits.max_tokens {
+            break Stop::Length;
+        }
+        if session.cache().len() == session.cache().capacity() {
+            break Stop::Context;
         }
         check()?;
         next = sampler.sample(session.forward(&[next])?)?;
-    }
+    };
     show(detokenizer.finish())?;
     let rest = started.elapsed();
-    Ok(Generation { ids, text, first_logits, first_token, rest })
+    Ok(Generation { ids, text, stop, first_logits, first_token, rest })
 }
 
 /// What to continue, how far, and whether to go on.

@@ -61,8 +61,8 @@ impl Kernels {
     /// The kernels that the environment variable `PANGEA_KERNELS` names, or else the fastest.
     pub fn from_env() -> Result<Self> {
         match std::env::var(VARIABLE) {
-            Ok(name) => Self::named(&name),
-            Err(std::env::VarError::NotPresent) => Ok(Self::detect()),
+            Ok(name) if !name.is_empty() => Self::named(&name),
+            Ok(_) | Err(std::env::VarError::NotPresent) => Ok(Self::detect()),
             Err(std::env::VarError::NotUnicode(name)) => Self::named(&name.to_string_lossy()),
         }
     }

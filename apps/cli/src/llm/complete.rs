@@ -19,11 +19,11 @@ pub(crate) fn run(args: &Complete) -> Result {
     // Checked here, before a cluster is started for nothing.
     let sampler = Sampler::new(sampling(args))?;
     let file = ModelFile::open(&args.model)?;
-    if args.place.nodes > 1 && !job::is_node() {
+    if let Some(nodes @ 2..) = args.place.nodes.filter(|_| !job::is_node()) {
         file.parse()?;
-        return job::run_again(args.place.nodes);
+        return job::run_again(nodes);
     }
-    let engine = Engine::start(file)?;
+    let engine = Engine::start(file, args.place.nodes)?;
     engine.run(|| complete(args, &engine, sampler))
 }
 
@@ -42,7 +42,7 @@ fn complete(args: &Complete, engine: &Engine, mut sampler: Sampler) -> Result<()
     let tokenizer = engine.tokenizer()?;
     let prompt = prompt(args, &tokenizer)?;
     let model = engine.model(&args.place)?;
-    let mut session = model.session(engine.context(&args.place))?;
+    let mut session = model.session(engine.context(args.context))?;
     let request = Request {
         prompt: &prompt,
         limits: Limits { max_tokens: args.max_tokens, ignore_end: args.ignore_eos },
@@ -58,8 +58,9 @@ fn complete(args: &Complete, engine: &Engine, mut sampler: Sampler) -> Result<()
     } else {
         show("\n")?;
         eprintln!(
-            "{} tokens, {:.1} tokens/s, {:.0} ms to the first",
+            "{} tokens ({}), {:.1} tokens/s, {:.0} ms to the first",
             generation.ids.len(),
+            generation.stop.name(),
             generation.tokens_per_second(),
             generation.first_token.as_secs_f64() * 1e3
         );
@@ -86,6 +87,7 @@ fn report(args: &Complete, prompt: &[u32], generation: &Generation) -> serde_jso
         "prompt_ids": prompt,
         "ids": generation.ids,
         "text": generation.text,
+        "stop": generation.stop.name(),
         "prompt_tokens_per_second": prompt.len() as f64 / seconds,
         "tokens_per_second": generation.tokens_per_second(),
         "first_token_ms": seconds * 1e3,

@@ -19,10 +19,11 @@ pub(crate) fn run(args: &Perplexity) -> Result {
         |error| Failure::usage(format!("cannot read {}: {error}", args.text.display()));
     let text = fs::read_to_string(&args.text).map_err(cannot_read)?;
     let file = ModelFile::open(&args.model)?;
-    if args.place.nodes > 1 && !job::is_node() {
-        return job::run_again(args.place.nodes);
+    if let Some(nodes @ 2..) = args.place.nodes.filter(|_| !job::is_node()) {
+        file.parse()?;
+        return job::run_again(nodes);
     }
-    let engine = Engine::start(file)?;
+    let engine = Engine::start(file, args.place.nodes)?;
     engine.run(|| measure(args, &engine, &text))
 }
 

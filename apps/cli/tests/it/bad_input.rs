@@ -5,7 +5,7 @@ use std::{fs, fs::File, process::Stdio};
 use crate::pangea::{Ended, command, model, run};
 
 fn complete(model: &str, more: &[&str]) -> Ended {
-    run(&[&["llm", "complete", model, "-p", "x", "-n", "4"], more].concat())
+    run(&[&["llm", "complete", model, "-p", "x", "--max-tokens", "4"], more].concat())
 }
 
 /// A file of the tests with `contents`.

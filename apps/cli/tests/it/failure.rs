@@ -20,7 +20,7 @@ fn generate(nodes: &str) -> Child {
 /// Likewise, with its temporary files in `folder`.
 fn generate_in(folder: &str, nodes: &str) -> Child {
     let model = model("austen-q8_0.gguf");
-    let arguments = ["llm", "complete", &model, "-p", "It", "-n", "500", "--ignore-eos"];
+    let arguments = ["llm", "complete", &model, "-p", "It", "--max-tokens", "500", "--ignore-eos"];
     command(&[&arguments[..], &["--nodes", nodes]].concat())
         .env("PANGEA_KERNELS", "reference")
         .env("TMPDIR", folder)

@@ -13,12 +13,14 @@ fn complete(model: &str, more: &[&str]) -> Value {
 fn tokens_and_logits_do_not_depend_on_the_number_of_nodes() {
     for name in ["austen-q8_0.gguf", "llama-h7kv1-hd8-ff100-v323-bf16.gguf"] {
         let model = model(name);
-        let prompt = ["--prompt-ids", "1,2,3", "-n", "24", "--ignore-eos", "--top-logits", "5"];
+        let prompt =
+            ["--prompt-ids", "1,2,3", "--max-tokens", "24", "--ignore-eos", "--top-logits", "5"];
         let alone = complete(&model, &prompt);
         assert_eq!(alone["prompt_ids"], serde_json::json!([1, 2, 3]));
         assert_eq!(alone["ids"].as_array().unwrap().len(), 24);
         assert_eq!(alone["top_logits"].as_array().unwrap().len(), 5);
         assert_eq!(alone["top_logits"][0][0], alone["ids"][0], "greedy takes the likeliest");
+        assert_eq!(alone["stop"], "length");
         for nodes in ["2", "3", "4", "5"] {
             let several = complete(&model, &[&prompt[..], &["--nodes", nodes]].concat());
             for field in ["ids", "text", "top_logits"] {
@@ -32,7 +34,8 @@ fn tokens_and_logits_do_not_depend_on_the_number_of_nodes() {
 fn a_seed_gives_the_same_text_again_and_another_seed_another() {
     let model = model("austen-q8_0.gguf");
     let write = |seed: &str| {
-        let arguments = ["-p", "Emma", "-n", "20", "--temperature", "0.8", "--top-k", "40"];
+        let arguments =
+            ["-p", "Emma", "--max-tokens", "20", "--temperature", "0.8", "--top-k", "40"];
         complete(&model, &[&arguments[..], &["--top-p", "0.95", "--seed", seed]].concat())
     };
     assert_eq!(write("1")["text"], write("1")["text"]);
@@ -40,9 +43,25 @@ fn a_seed_gives_the_same_text_again_and_another_seed_another() {
 }
 
 #[test]
+fn a_full_context_ends_the_text_and_says_so() {
+    let model = model("austen-q8_0.gguf");
+    let full = complete(&model, &["-p", "- x", "--ignore-eos", "--context", "16"]);
+    assert_eq!(full["stop"], "context");
+    let tokens = |field: &str| full[field].as_array().unwrap().len();
+    assert_eq!(tokens("prompt_ids") + tokens("ids"), 17, "the last token need not be read");
+}
+
+#[test]
 fn text_comes_after_its_prompt() {
-    let output =
-        run(&["llm", "complete", &model("austen-q8_0.gguf"), "-p", "Mr. Darcy", "-n", "8"]);
+    let output = run(&[
+        "llm",
+        "complete",
+        &model("austen-q8_0.gguf"),
+        "-p",
+        "Mr. Darcy",
+        "--max-tokens",
+        "8",
+    ]);
     let text = output.success();
     assert!(text.starts_with("Mr. Darcy") && text.len() > 15 && text.ends_with('\n'), "{text}");
 }
