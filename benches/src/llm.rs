@@ -9,7 +9,7 @@ use pangea_llm::{
     forward::{Model, Session},
     gguf::ModelFile,
     kernels::Kernels,
-    plan::Plan,
+    plan::{Placed, Plan},
     pool::Pool,
     weights::Heaps,
 };
@@ -75,12 +75,27 @@ impl Loaded {
         let weights = self.heaps.weights(shape, &self.plan)?;
         Ok(Model::new(shape, weights, Kernels::from_env()?, Pool::new(threads)))
     }
+
+    /// The packed matrices that every token reads.
+    fn read_for_a_token(&self, shape: &Shape) -> pangea_llm::Result<Vec<&[u8]>> {
+        let bytes = self.heaps.matrices()?;
+        let read = self.plan.tensors().iter().filter(|tensor| is_read(shape, tensor));
+        let pieces = read.flat_map(|tensor| &tensor.pieces);
+        Ok(pieces.map(|piece| &bytes[piece.node][piece.place.clone()]).collect())
+    }
+}
+
+/// The matrices of `plan` that a token reads: all but the embedding, of which it takes a row, where
+/// another makes the logits.
+fn is_read(shape: &Shape, tensor: &Placed) -> bool {
+    let is_matrix = matches!(tensor.shape, pangea_llm::config::Shape::Matrix { .. });
+    is_matrix && (shape.tied || tensor.name != "token_embd.weight")
 }
 
 fn decode(shape: &Shape, loaded: &Loaded, threads: usize) -> Result<Figure, Box<dyn Error>> {
     let model = loaded.model(shape, threads)?;
     let mut session = model.session(TOKENS as usize + 1)?;
-    let (matrices, pool) = (loaded.heaps.matrices()?, Pool::new(threads));
+    let (matrices, pool) = (loaded.read_for_a_token(shape)?, Pool::new(threads));
     let name = format!("llm.decode.{threads}");
     let ours = || vec![tokens_per_second(&mut session)];
     let bound = || vec![passes_per_second(&pool, &matrices)];
