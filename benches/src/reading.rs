@@ -13,9 +13,9 @@ pub fn read(pool: &Pool, slices: &[&[u8]]) {
     pool.run(tasks.len(), &|task| _ = black_box(sum(tasks[task])));
 }
 
-/// The exclusive or of all 64-bit words, or so: too little work to be what is measured. Four streams
-/// are read in step, and with the registers that the kernels use, where there are such: both keep more
-/// of the memory busy.
+/// The exclusive or of all 64-bit words, or so: too little work to be what is measured. Four
+/// streams are read in step, and with the registers that the kernels use, where there are such:
+/// both keep more of the memory busy.
 fn sum(bytes: &[u8]) -> u64 {
     let (lines, _) = bytes.as_chunks::<64>();
     let (front, back) = lines.split_at(lines.len() / 2);

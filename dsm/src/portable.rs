@@ -55,8 +55,8 @@
 /// is padding; copying the bytes copies the value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not mean the same on every node",
-    note = "numbers, arrays of them and structs that derive `Portable` do; `usize`, `bool`, tuples and \
-            references do not: take `u64`, `u8`, a struct and a `GlobalPtr`"
+    note = "numbers, arrays of them and structs that derive `Portable` do; `usize`, `bool`, tuples \
+            and references do not: take `u64`, `u8`, a struct and a `GlobalPtr`"
 )]
 pub unsafe trait Portable: Copy + Send + Sync + 'static {}
 

@@ -4,3 +4,4 @@ mod example;
 mod failure;
 mod job;
 mod memory;
+mod tidy;

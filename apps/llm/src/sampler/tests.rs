@@ -178,7 +178,8 @@ proptest! {
     ) {
         let mut logits: Vec<f32> = numbers.iter().map(|&number| number.into()).collect();
         logits[0] = f32::NAN;
-        let id = sampler(Sampling { temperature: 99.0, top_k, ..hot(seed) }).sample(&logits).unwrap();
+        let sampling = Sampling { temperature: 99.0, top_k, ..hot(seed) };
+        let id = sampler(sampling).sample(&logits).unwrap();
         let mut ranked: Vec<u32> = (0..).take(logits.len()).collect();
         let number = |id: u32| logits[id as usize].max(f32::NEG_INFINITY);
         ranked.sort_by(|&a, &b| number(b).total_cmp(&number(a)));

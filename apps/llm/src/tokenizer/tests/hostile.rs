@@ -277,7 +277,8 @@ proptest! {
     fn a_vocabulary_of_all_bytes_spells_any_text(text: String) {
         for pre in ["gpt-2", "smollm", "llama-bpe", "qwen2"] {
             let tokenizer = bpe(|vocabulary| vocabulary.pre = Some(pre));
-            prop_assert_eq!(tokenizer.decode(&tokenizer.encode(&text, Special::Text)), text.clone());
+            let ids = tokenizer.encode(&text, Special::Text);
+            prop_assert_eq!(tokenizer.decode(&ids), text.clone());
         }
     }
 }
