@@ -16,7 +16,7 @@ fn out_of_memory(wanted: u64, largest_free: u64, capacity: u64) -> Result<u64> {
     Err(Error::OutOfMemory { wanted, align: 8, largest_free, capacity })
 }
 
-/// B019: memory that was promised and is not there kills the process at first touch.
+/// Memory that was promised and is not there kills the process at first touch.
 #[test]
 fn memory_that_is_provided_step_by_step_is_refused_before_it_is_there() -> Result<()> {
     let heap = Heap::new(64 * MIB, 0)?;
@@ -34,7 +34,7 @@ fn memory_that_is_provided_step_by_step_is_refused_before_it_is_there() -> Resul
     heap.allocate(layout(256 * MIB)).map(drop)
 }
 
-/// B069: freed neighbours do not join, so that a heap half empty has no room.
+/// Freed neighbours do not join, so that a heap half empty has no room.
 #[test]
 fn freed_neighbours_make_room_for_what_spans_them() -> Result<()> {
     let heap = Heap::new(150 * MIB, 0)?;
@@ -48,7 +48,7 @@ fn freed_neighbours_make_room_for_what_spans_them() -> Result<()> {
     heap.allocate(layout(140 * MIB)).map(drop)
 }
 
-/// B069: a heap fragments until what fits by far is refused.
+/// A heap fragments until what fits by far is refused.
 #[test]
 fn a_million_allocations_at_70_percent_all_find_room() {
     let capacity = 150 * MIB;
@@ -66,7 +66,7 @@ fn a_million_allocations_at_70_percent_all_find_room() {
     shadow.check_full_reuse();
 }
 
-/// B083: sizes above 2^31 or products above 2^64 wrap, and less is allocated than was asked for.
+/// Sizes above 2^31 or products above 2^64 wrap, and less is allocated than was asked for.
 #[test]
 fn sizes_beyond_32_bits_are_exact_and_overflow_is_an_error() -> Result<()> {
     let heap = Heap::new(16 << 30, 0)?;
@@ -83,7 +83,7 @@ fn sizes_beyond_32_bits_are_exact_and_overflow_is_an_error() -> Result<()> {
     Ok(())
 }
 
-/// B097: a heap of an absurd size is taken, or fails without a word.
+/// A heap of an absurd size is taken, or fails without a word.
 #[test]
 fn a_heap_of_any_size_works_or_says_why_not() -> Result<()> {
     for capacity in [0, 1, BLOCK_BYTES - 1] {
@@ -105,7 +105,7 @@ fn a_heap_of_any_size_works_or_says_why_not() -> Result<()> {
     Ok(())
 }
 
-/// B125: the statistic counts more than there is, or not all that is used.
+/// The statistic counts more than there is, or not all that is used.
 #[test]
 fn what_is_used_never_exceeds_the_capacity_and_returns_to_zero() {
     let capacity = 64 * MIB;
@@ -123,7 +123,7 @@ fn what_is_used_never_exceeds_the_capacity_and_returns_to_zero() {
     shadow.check_full_reuse();
 }
 
-/// B134: no single allocation can have most of a heap.
+/// No single allocation can have most of a heap.
 #[test]
 fn one_allocation_can_have_any_size_up_to_the_whole_heap() -> Result<()> {
     let heap_bytes = 256 * MIB;
@@ -139,7 +139,7 @@ fn one_allocation_can_have_any_size_up_to_the_whole_heap() -> Result<()> {
     Ok(())
 }
 
-/// B134: and what is left is then told truly.
+/// And what is left is then told truly.
 #[test]
 fn a_second_half_and_a_byte_does_not_fit() -> Result<()> {
     let heap = Heap::new(MIB, 0)?;
@@ -150,7 +150,7 @@ fn a_second_half_and_a_byte_does_not_fit() -> Result<()> {
     heap.allocate(layout(left)).map(drop)
 }
 
-/// B134: what a size of zero gets is left open.
+/// What a size of zero gets is left open.
 #[test]
 fn allocations_of_no_bytes_have_offsets_of_their_own_and_are_freed() -> Result<()> {
     let mut shadow = Shadow::new(MIB, 0);
