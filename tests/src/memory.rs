@@ -143,9 +143,9 @@ pub(crate) fn frozen(cluster: &Cluster) -> Result {
 /// Vectors beyond 2 and 4 GiB, of which little is touched.
 pub(crate) fn huge(cluster: &Cluster) -> Result {
     let triples = shared::<[u32; 3]>(cluster, "triples", 225_000_000, Placement::Spread)?;
-    let bytes = shared::<u8>(cluster, "bytes", (5 << 30) + 1, Placement::On(last(cluster)))?;
+    let bytes = shared::<u8>(cluster, "bytes", (1 << 32) + 2, Placement::On(last(cluster)))?;
     let places = [0, (1 << 31) / 12, 224_999_999];
-    let offsets = [0, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, 5 << 30];
+    let offsets = [0, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 1];
     if cluster.node().number() == 0 {
         for (value, place) in (1..).zip(places) {
             triples.put(place, [value; 3])?;

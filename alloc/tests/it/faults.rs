@@ -1,5 +1,4 @@
-//! Faults that allocators of this kind have had, by their number in the collection that they are
-//! from, and what must happen instead.
+//! Faults that allocators of this kind have had, and what must happen instead.
 
 use pangea_alloc::{BLOCK_BYTES, Error, Heap, Layout, MAX_CAPACITY, Result};
 
