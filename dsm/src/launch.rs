@@ -35,7 +35,7 @@ use pangea_rdma::{
 use crate::{Error, Result};
 
 /// How long the other nodes have to find out themselves that one has failed, and to say so.
-const GRACE: Duration = Duration::from_millis(1200);
+const GRACE: Duration = Duration::from_millis(2000);
 /// How long they have to end after they were told to.
 const TERM_GRACE: Duration = Duration::from_millis(800);
 /// A second signal within this time kills.
@@ -171,7 +171,7 @@ impl Job {
     /// failed because it had lost another is not the first.
     ///
     /// When one fails, the others have a moment to notice and to say so; then they are told to end,
-    /// and then killed. All are gone within 2 seconds.
+    /// and then killed. All are gone within 3 seconds.
     ///
     /// # Errors
     ///

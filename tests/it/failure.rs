@@ -16,7 +16,7 @@ use crate::job::{Outcome, node, run, succeeds};
 fn fails(scenario: &str, code: u8) -> Outcome {
     let start = Instant::now();
     let outcome = run(3, || node(scenario));
-    assert!(start.elapsed() < Duration::from_secs(5), "{outcome:?}");
+    assert!(start.elapsed() < Duration::from_secs(20), "{outcome:?}");
     let failed = outcome.failed.expect("a node fails");
     assert_eq!((failed.node, failed.code()), (NodeId::new(1), code), "{outcome:?}");
     for node in [0, 2] {

@@ -24,7 +24,8 @@ fn die() -> ! {
 fn wait_in_vain(cluster: &Cluster) -> Result {
     let start = Instant::now();
     let result = cluster.barrier();
-    assert!(start.elapsed() < Duration::from_secs(3), "a loss is noticed in time");
+    // Far from the minute that the settings allow, and from what a busy machine takes.
+    assert!(start.elapsed() < Duration::from_secs(20), "a loss ends a wait");
     match &result {
         Err(Error::PeerLost { .. }) => result,
         other => panic!("a barrier without all nodes: {other:?}"),
@@ -138,7 +139,7 @@ pub(crate) fn never_join() -> ExitCode {
     let start = Instant::now();
     let joined = pangea::Config::from_env().and_then(Cluster::join);
     let error = joined.expect_err("a node is missing");
-    assert!(start.elapsed() < Duration::from_secs(5), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(20), "{error}");
     eprintln!("error: {error}");
     ExitCode::FAILURE
 }
