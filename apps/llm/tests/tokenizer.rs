@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -16,7 +17,9 @@ use serde_json::Value;
 fn fetched(name: &str) -> Option<PathBuf> {
     let folder = env::var_os("PANGEA_MODELS");
     if folder.is_none() {
-        eprintln!("not tested: PANGEA_MODELS does not say where {name}.gguf is");
+        // Not by a macro, whose output the harness keeps from who reads.
+        let mut stderr = io::stderr();
+        writeln!(stderr, "not tested: {name}, as PANGEA_MODELS names no folder").unwrap();
     }
     Some(Path::new(&folder?).join(format!("{name}.gguf")))
 }

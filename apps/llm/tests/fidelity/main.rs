@@ -9,6 +9,7 @@ mod session;
 
 use std::{
     env,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -97,13 +98,12 @@ fn fixture(name: &str) -> PathBuf {
 
 fn large(name: &str, tolerance: &Tolerance) {
     let Some(folder) = env::var_os("PANGEA_MODELS") else {
-        return eprintln!("not tested: {name}, since PANGEA_MODELS names no folder");
+        // Not by a macro, whose output the harness keeps from who reads.
+        let mut stderr = io::stderr();
+        writeln!(stderr, "not tested: {name}, as PANGEA_MODELS names no folder").unwrap();
+        return;
     };
-    let path = Path::new(&folder).join(format!("{name}.gguf"));
-    if !path.exists() {
-        return eprintln!("not tested: {} is not there", path.display());
-    }
-    conforms(&path, tolerance);
+    conforms(&Path::new(&folder).join(format!("{name}.gguf")), tolerance);
 }
 
 /// Holds a model file to everything that this suite asks for.
