@@ -11,18 +11,15 @@ mod hello;
 use std::{
     env,
     ffi::OsString,
-    io::{self, ErrorKind, Read},
+    io::{self, ErrorKind, Write},
     os::{fd::AsFd, unix::net::UnixListener, unix::net::UnixStream},
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 
-use self::{
-    directory::Directory,
-    hello::{Hello, Nonce},
-};
-use super::Meeting;
+use self::{directory::Directory, hello::Hello};
+use super::{Build, Job, Lifeline, Lifelines, Meeting, build::Agreement, reason};
 use crate::{Error, NodeId, Result, descriptor};
 
 /// Where the nodes meet: the path of a socket.
@@ -38,6 +35,8 @@ pub const NODES: &str = "PANGEA_NODES";
 /// have about a thousand.
 pub const NODES_MAX: u16 = 128;
 
+/// In the place of a peer's number: what follows is why there is no meeting.
+const NO_MEETING: u16 = u16::MAX;
 /// How long somebody who has connected may take to say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a node may take to receive a socket.
@@ -51,7 +50,7 @@ pub struct Rendezvous {
     // Declared before the directory: the socket is closed before its name goes.
     listener: UnixListener,
     directory: Directory,
-    nonce: Nonce,
+    job: Job,
     nodes: u16,
 }
 
@@ -62,21 +61,35 @@ impl Rendezvous {
             let reason = format!("{nodes} nodes; one host may have 1 to {NODES_MAX}");
             return Err(Error::Config { field: "nodes", reason });
         }
-        let nonce = Nonce::random()?;
-        let directory = Directory::new(&nonce)?;
+        Self::of(Job::random()?, nodes)
+    }
+
+    /// Prepares the meeting of `job`, which was named by others.
+    fn of(job: Job, nodes: u16) -> Result<Self> {
+        let directory = Directory::new(&job)?;
         let path = directory.socket();
         let listener = UnixListener::bind(&path).map_err(|error| Error::Config {
             field: "TMPDIR",
             reason: format!("cannot make the socket {}: {error}", path.display()),
         })?;
-        Ok(Self { listener, directory, nonce, nodes })
+        Ok(Self { listener, directory, job, nodes })
+    }
+
+    /// The job and the socket that the nodes need to know.
+    pub(super) fn place(&self) -> (Job, PathBuf) {
+        (self.job, self.directory.socket())
+    }
+
+    /// The same meeting for fewer nodes.
+    pub(super) fn among(self, nodes: u16) -> Self {
+        Self { nodes, ..self }
     }
 
     /// The environment variables that tell the process of `node` where to go.
     pub fn environment(&self, node: NodeId) -> [(&'static str, OsString); 4] {
         [
             (RENDEZVOUS, self.directory.socket().into()),
-            (JOB, self.nonce.to_string().into()),
+            (JOB, self.job.to_string().into()),
             (NODE, node.number().to_string().into()),
             (NODES, self.nodes.to_string().into()),
         ]
@@ -87,57 +100,70 @@ impl Rendezvous {
     pub fn serve(self, deadline: Instant, is_off: &dyn Fn() -> bool) -> Result<Option<Lifelines>> {
         let start = Instant::now();
         let mut arrived: Vec<Option<UnixStream>> = (0..self.nodes).map(|_| None).collect();
+        let mut agreement = Agreement::default();
         while let Some(missing) = arrived.iter().position(Option::is_none) {
             if is_off() {
                 return Ok(None);
             }
             if Instant::now() >= deadline {
                 let waiting_for = format!("node {missing} to join the job");
-                return Err(Error::TimedOut { waiting_for, after: start.elapsed() });
+                let error = Error::TimedOut { waiting_for, after: start.elapsed() };
+                call_off(&arrived, &error.to_string());
+                return Err(error);
             }
             if descriptor::await_input(&mut [descriptor::input(&self.listener)], Some(TICK)) {
                 let (socket, _) = self.listener.accept().map_err(Error::os("accepting a node"))?;
-                self.admit(socket, &mut arrived);
+                self.admit(socket, &mut arrived, &mut agreement)?;
             }
         }
         introduce(&arrived)?;
-        Ok(Some(Lifelines { sockets: arrived.into_iter().flatten().collect() }))
+        Ok(Some(Lifelines::new(arrived.into_iter().flatten().map(Lifeline::Local).collect())))
     }
 
-    /// Lets the caller in, if it is a node of this job that is not there yet.
-    fn admit(&self, socket: UnixStream, arrived: &mut [Option<UnixStream>]) {
+    /// Lets the caller in, if it is a node of this job that is not there yet. One that cannot work
+    /// with the others is an error for all: it will not come back as another.
+    fn admit(
+        &self,
+        socket: UnixStream,
+        arrived: &mut [Option<UnixStream>],
+        agreement: &mut Agreement,
+    ) -> Result {
         descriptor::no_signal(&socket);
-        let Ok(()) = socket.set_write_timeout(Some(HELLO_TIMEOUT)) else { return };
-        let Ok(hello) = Hello::receive(&socket, Instant::now() + HELLO_TIMEOUT) else { return };
-        let checked = hello.check(&self.nonce, self.nodes).and_then(|node| {
-            let place = &mut arrived[node.index()];
-            if place.is_some() { Err(format!("{node} is there already")) } else { Ok(place) }
+        let Ok(()) = socket.set_write_timeout(Some(HELLO_TIMEOUT)) else { return Ok(()) };
+        let hello = Hello::receive(&socket, Instant::now() + HELLO_TIMEOUT);
+        let Ok(hello) = hello else { return Ok(()) };
+        let checked = hello.check(&self.job, self.nodes).and_then(|node| {
+            let is_there = arrived[node.index()].is_some();
+            if is_there { Err(format!("{node} is there already")) } else { Ok(node) }
         });
-        match checked {
-            // A node that cannot be answered is gone; the launcher notices as its parent.
-            Ok(place) => *place = hello::accept(&socket).is_ok().then_some(socket),
-            Err(reason) => _ = hello::refuse(&socket, &reason),
+        let node = match checked {
+            Ok(node) => node,
+            Err(reason) => {
+                _ = answer(&socket, Some(&reason));
+                return Ok(());
+            }
+        };
+        if let Err(reason) = hello.agree(agreement) {
+            _ = answer(&socket, Some(&reason));
+            call_off(arrived, &reason);
+            return Err(Error::JoinFailed { reason });
         }
+        // A node that cannot be answered is gone; the launcher notices as its parent.
+        arrived[node.index()] = answer(&socket, None).is_ok().then_some(socket);
+        Ok(())
     }
 }
 
-/// The launcher's sockets to the nodes, which say through them whom they have lost.
-#[derive(Debug)]
-pub struct Lifelines {
-    // By node.
-    sockets: Vec<UnixStream>,
+/// Tells the nodes that have come why there is no meeting.
+fn call_off(arrived: &[Option<UnixStream>], reason: &str) {
+    let told = [&NO_MEETING.to_le_bytes()[..], &reason::encode(Some(reason))].concat();
+    // Who has gone need not know.
+    arrived.iter().flatten().for_each(|mut socket| _ = socket.write_all(&told));
 }
 
-impl Lifelines {
-    /// The nodes that `node` has lost since it was last asked. A node that failed without having
-    /// lost another failed by itself.
-    pub fn take_losses(&self, node: NodeId) -> Vec<NodeId> {
-        let Some(mut socket) = self.sockets.get(node.index()) else { return Vec::new() };
-        let mut bytes = [0; 2 * NODES_MAX as usize];
-        let read = socket.set_nonblocking(true).and_then(|()| socket.read(&mut bytes));
-        let (pairs, _) = bytes[..read.unwrap_or(0)].as_chunks::<2>();
-        pairs.iter().map(|pair| NodeId::new(u16::from_le_bytes(*pair))).collect()
-    }
+/// Lets a caller in, or tells it why not.
+fn answer(mut socket: &UnixStream, refusal: Option<&str>) -> io::Result<()> {
+    socket.write_all(&reason::encode(refusal))
 }
 
 /// Gives the nodes a socket pair for each two of them.
@@ -178,9 +204,11 @@ fn is_busy(error: &io::Error) -> bool {
 #[derive(Clone, Debug)]
 pub struct Invitation {
     rendezvous: PathBuf,
-    nonce: Nonce,
+    job: Job,
     node: NodeId,
     nodes: u16,
+    // Without one, node 0 prepares the meeting.
+    has_launcher: bool,
 }
 
 impl Invitation {
@@ -194,12 +222,23 @@ impl Invitation {
                 format!("{node} of {nodes} nodes; it is less than their number, 1 to {NODES_MAX}");
             return Err(Error::Config { field: NODE, reason });
         }
-        let nonce = env::var(JOB).ok().and_then(|text| Nonce::parse(&text));
-        let Some(nonce) = nonce else {
+        let job = env::var(JOB).ok().and_then(|text| Job::parse(&text));
+        let Some(job) = job else {
             let reason = "not the 32 hexadecimal digits that a launcher sets".to_owned();
             return Err(Error::Config { field: JOB, reason });
         };
-        Ok(Some(Self { rendezvous: rendezvous.into(), nonce, node: NodeId::new(node), nodes }))
+        Ok(Some(Self::to(rendezvous.into(), job, NodeId::new(node), nodes)))
+    }
+
+    /// To a meeting at the socket `rendezvous`.
+    pub(super) fn to(rendezvous: PathBuf, job: Job, node: NodeId, nodes: u16) -> Self {
+        Self { rendezvous, job, node, nodes, has_launcher: true }
+    }
+
+    /// To a meeting that node 0 prepares, at a place that all derive from `job`.
+    pub(super) fn without_launcher(job: Job, node: NodeId, nodes: u16) -> Self {
+        let rendezvous = directory::socket(&job);
+        Self { has_launcher: false, ..Self::to(rendezvous, job, node, nodes) }
     }
 
     /// Which node this process is to be.
@@ -217,21 +256,81 @@ fn number(field: &'static str) -> Result<u16> {
 }
 
 /// Goes to the meeting, and returns when all are there.
-pub fn join(invitation: &Invitation, deadline: Instant) -> Result<Meeting> {
+pub fn join(invitation: &Invitation, build: &Build, deadline: Instant) -> Result<Meeting> {
     let path = &invitation.rendezvous;
-    let socket = UnixStream::connect(path).map_err(|error| match error.kind() {
-        // Found by a program that a node has started, say.
-        ErrorKind::NotFound => Error::Config {
-            field: RENDEZVOUS,
-            reason: format!("{} is gone: this job's nodes have met already", path.display()),
-        },
-        _ => Error::os("connecting to the launcher")(error),
-    })?;
+    if invitation.has_launcher {
+        let socket = UnixStream::connect(path).map_err(|error| match error.kind() {
+            // Found by a program that a node has started, say.
+            ErrorKind::NotFound => Error::Config {
+                field: RENDEZVOUS,
+                reason: format!(
+                    "{} is gone: this job's nodes have met already, or it was called off",
+                    path.display()
+                ),
+            },
+            _ => Error::os("connecting to the launcher")(error),
+        })?;
+        return attend(invitation, socket, build, deadline);
+    }
+    if invitation.node.index() == 0 {
+        let rendezvous = Rendezvous::of(invitation.job, invitation.nodes)?;
+        return host(rendezvous, invitation, build, deadline);
+    }
+    let start = Instant::now();
+    loop {
+        // Where somebody else has made the directory, nobody of this job will listen there.
+        if directory::is_private(path)
+            && let Ok(socket) = UnixStream::connect(path)
+        {
+            return attend(invitation, socket, build, deadline);
+        }
+        if Instant::now() >= deadline {
+            let waiting_for = format!("node 0 to prepare the meeting at {}", path.display());
+            return Err(Error::TimedOut { waiting_for, after: start.elapsed() });
+        }
+        thread::sleep(TICK);
+    }
+}
+
+/// Holds the meeting at `rendezvous`, and joins it as the node of `invitation`.
+pub(super) fn host(
+    rendezvous: Rendezvous,
+    invitation: &Invitation,
+    build: &Build,
+    deadline: Instant,
+) -> Result<Meeting> {
+    let path = &invitation.rendezvous;
+    let socket = UnixStream::connect(path).map_err(Error::os("connecting to this node itself"))?;
+    thread::scope(|scope| {
+        let serving = thread::Builder::new().name("pangea rendezvous".to_owned());
+        let serve = || rendezvous.serve(deadline, &|| false);
+        let serving = serving.spawn_scoped(scope, serve);
+        let serving = serving.map_err(Error::os("starting a thread"))?;
+        let met = attend(invitation, socket, build, deadline);
+        // Its ends of the lifelines are of no use: nobody asks for losses.
+        _ = serving.join();
+        met
+    })
+}
+
+/// Whether a meeting at the socket `path` can be joined.
+pub(super) fn is_reachable(path: &Path) -> bool {
+    directory::is_private(path)
+}
+
+/// Joins by `socket`, which leads to whoever holds the meeting.
+fn attend(
+    invitation: &Invitation,
+    socket: UnixStream,
+    build: &Build,
+    deadline: Instant,
+) -> Result<Meeting> {
+    let path = &invitation.rendezvous;
     let step = Step { socket: &socket, path, deadline };
     step.run("the launcher to hear this node", || {
-        Hello::new(invitation.nonce.clone(), invitation.node, invitation.nodes).send(&socket)
+        Hello::new(invitation.job, invitation.node, invitation.nodes, build).send(&socket)
     })?;
-    if let Some(reason) = step.run("the launcher's answer", || hello::answer(&socket))? {
+    if let Some(reason) = step.run("the launcher's answer", || reason::receive(&mut &socket))? {
         let reason = format!("the launcher refused this process: {reason}");
         return Err(Error::JoinFailed { reason });
     }
@@ -240,15 +339,19 @@ pub fn join(invitation: &Invitation, deadline: Instant) -> Result<Meeting> {
         let mut peer = [0; 2];
         let passed =
             step.run("all nodes to start", || descriptor::receive_exact(&socket, &mut peer))?;
-        let peer = usize::from(u16::from_le_bytes(peer));
+        let peer = u16::from_le_bytes(peer);
+        if peer == NO_MEETING {
+            let reason = step.run("why there is no meeting", || reason::receive(&mut &socket))?;
+            return Err(Error::JoinFailed { reason: reason.unwrap_or_default() });
+        }
+        let peer = usize::from(peer);
         let place = sockets.get_mut(peer).filter(|_| peer != invitation.node.index());
         let (Some(passed), Some(place @ None)) = (passed, place) else {
             return Err(Error::protocol(format!("the launcher introduced node {peer} wrongly")));
         };
         *place = Some(passed.into());
     }
-    let (node, nodes) = (invitation.node, invitation.nodes);
-    Ok(Meeting { node, nodes, sockets, lifeline: Some(socket) })
+    Ok(Meeting::on_this_host(invitation.node, sockets, Some(Lifeline::Local(socket))))
 }
 
 /// A step of joining, which ends by a deadline and cleans up after a launcher that has gone.
@@ -263,6 +366,7 @@ impl Step<'_> {
         let start = Instant::now();
         let left = self.deadline.saturating_duration_since(start).max(Duration::from_millis(1));
         let timeouts = self.socket.set_read_timeout(Some(left));
+        let timeouts = timeouts.and_then(|()| self.socket.set_write_timeout(Some(left)));
         timeouts.and_then(|()| step()).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
                 Error::TimedOut { waiting_for: waiting_for.to_owned(), after: start.elapsed() }

@@ -6,13 +6,13 @@
 use std::{
     env,
     fs::{self, DirBuilder, File},
+    io::ErrorKind,
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use super::hello::Nonce;
-use crate::{Error, Result};
+use crate::{Error, Result, bootstrap::Job};
 
 const PREFIX: &str = "pangea-";
 const SOCKET: &str = "rendezvous";
@@ -30,17 +30,11 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Makes the directory of the job that `nonce` names, among the system's temporary files.
-    pub(super) fn new(nonce: &Nonce) -> Result<Self> {
-        let parent = env::temp_dir();
-        sweep(&parent);
-        // Half of the nonce: the path of a socket has at most 104 bytes on macOS.
-        let name: String = nonce.to_string().chars().take(16).collect();
-        let path = parent.join(format!("{PREFIX}{name}"));
-        DirBuilder::new().mode(0o700).create(&path).map_err(|error| Error::Config {
-            field: "TMPDIR",
-            reason: format!("cannot make the private directory {}: {error}", path.display()),
-        })?;
+    /// Makes the directory of `job`, among the system's temporary files.
+    pub(super) fn new(job: &Job) -> Result<Self> {
+        let path = path(job);
+        sweep(&env::temp_dir());
+        make(&path)?;
         let lock = File::create(path.join(LOCK)).and_then(|file| file.lock().map(|()| file));
         match lock {
             Ok(lock) => Ok(Self { path, _lock: lock }),
@@ -61,6 +55,51 @@ impl Drop for Directory {
     fn drop(&mut self) {
         remove_all(&self.path);
     }
+}
+
+/// Where the directory of `job` is.
+fn path(job: &Job) -> PathBuf {
+    // Half of the number: the path of a socket has at most 104 bytes on macOS.
+    let name: String = job.to_string().chars().take(16).collect();
+    env::temp_dir().join(format!("{PREFIX}{name}"))
+}
+
+/// Where the socket of `job` is.
+pub(super) fn socket(job: &Job) -> PathBuf {
+    path(job).join(SOCKET)
+}
+
+/// Makes the directory at `path`. A launcher that names its jobs may have left one of that name,
+/// by a job that was killed.
+fn make(path: &Path) -> Result {
+    let refuse = |what: String| Error::Config {
+        field: "TMPDIR",
+        reason: format!("cannot make the private directory {}: {what}", path.display()),
+    };
+    let create = || DirBuilder::new().mode(0o700).create(path);
+    let mut result = create();
+    if let Err(error) = &result
+        && error.kind() == ErrorKind::AlreadyExists
+    {
+        if !is_own(path) {
+            return Err(refuse("it is there, and another user's".to_owned()));
+        }
+        if !is_unlocked(path).unwrap_or(true) {
+            return Err(refuse("a job of that name is about to start there".to_owned()));
+        }
+        remove_all(path);
+        result = create();
+    }
+    result.map_err(|error| refuse(error.to_string()))
+}
+
+/// Whether the socket at `path` is there, in a directory that is this user's and nobody else's.
+pub(super) fn is_private(path: &Path) -> bool {
+    let Some(directory) = path.parent().filter(|directory| is_own(directory)) else {
+        return false;
+    };
+    let is_closed = |found: fs::Metadata| found.mode() & 0o077 == 0;
+    fs::symlink_metadata(directory).is_ok_and(is_closed) && fs::symlink_metadata(path).is_ok()
 }
 
 /// Removes the directory of the socket at `path`, if its launcher is gone.

@@ -1,8 +1,9 @@
 //! Behaviour of the meeting, with threads in the place of processes.
 
 use std::{
+    fs,
     io::{Read, Write},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     thread,
 };
 
@@ -18,10 +19,15 @@ fn soon() -> Instant {
 pub(crate) fn invitation(rendezvous: &Rendezvous, node: u16) -> Invitation {
     Invitation {
         rendezvous: rendezvous.directory.socket(),
-        nonce: rendezvous.nonce.clone(),
+        job: rendezvous.job,
         node: NodeId::new(node),
         nodes: rendezvous.nodes,
+        has_launcher: true,
     }
+}
+
+fn join(invitation: &Invitation, deadline: Instant) -> Result<Meeting> {
+    super::join(invitation, &Build::default(), deadline)
 }
 
 fn meet(nodes: u16) -> Vec<Meeting> {
@@ -66,7 +72,7 @@ fn the_directory_is_private_and_goes_with_the_meeting() {
 fn a_stranger_is_refused_with_a_reason_and_the_job_goes_on() {
     let rendezvous = Rendezvous::new(1).unwrap();
     let good = invitation(&rendezvous, 0);
-    let bad_job = Invitation { nonce: Nonce::random().unwrap(), ..good.clone() };
+    let bad_job = Invitation { job: Job::random().unwrap(), ..good.clone() };
     let bad_node = Invitation { node: NodeId::new(1), ..good.clone() };
     let path = rendezvous.directory.socket();
     let served = thread::spawn(move || rendezvous.serve(soon(), &|| false));
@@ -104,14 +110,39 @@ fn a_node_that_comes_twice_is_refused() {
 }
 
 #[test]
-fn a_missing_node_is_named_when_time_is_up() {
+fn a_missing_node_is_named_to_all_when_time_is_up() {
     let rendezvous = Rendezvous::new(2).unwrap();
     let first = invitation(&rendezvous, 0);
-    let joined = thread::spawn(move || join(&first, Instant::now() + Duration::from_millis(40)));
-    let error =
-        rendezvous.serve(Instant::now() + Duration::from_millis(60), &|| false).unwrap_err();
-    assert!(error.to_string().contains("for node 1") || error.to_string().contains("for node 0"));
-    joined.join().unwrap().unwrap_err();
+    let socket = UnixStream::connect(&first.rendezvous).unwrap();
+    let joined = thread::spawn(move || attend(&first, socket, &Build::default(), soon()));
+    let deadline = Instant::now() + Duration::from_millis(60);
+    let error = rendezvous.serve(deadline, &|| false).unwrap_err().to_string();
+    let told = joined.join().unwrap().unwrap_err().to_string();
+    if error.contains("for node 1") {
+        assert!(told.contains(&error), "{told}");
+    } else {
+        // This machine was too busy for the first one to be heard.
+        assert!(error.contains("for node 0"), "{error}");
+    }
+}
+
+#[test]
+fn nodes_of_two_builds_are_told_so_both() {
+    let rendezvous = Rendezvous::new(3).unwrap();
+    let joins: Vec<_> = (0..3)
+        .map(|node| {
+            let invitation = invitation(&rendezvous, node);
+            // The two that agree wait for the third.
+            let build = Build::new("pangea", [("shared::Sample", u64::from(node / 2))]);
+            thread::spawn(move || super::join(&invitation, &build, soon()))
+        })
+        .collect();
+    let error = rendezvous.serve(soon(), &|| false).unwrap_err().to_string();
+    let expected = "the type shared::Sample has one layout in node";
+    assert!(error.contains(expected) && error.contains("node 2"), "{error}");
+    let mut told = joins.into_iter().map(|join| join.join().unwrap().unwrap_err().to_string());
+    // Who comes after that finds nobody; the other two are told.
+    assert!(told.by_ref().filter(|told| told.contains(expected)).count() >= 2);
 }
 
 #[test]
@@ -121,9 +152,9 @@ fn nodes_remove_the_directory_of_a_launcher_that_was_killed() {
     let directory = rendezvous.directory.socket().parent().unwrap().to_owned();
     // What a killed launcher leaves: no socket that listens, a lock that nobody holds.
     let abandoned = directory.with_file_name(format!("pangea-test-{}", std::process::id()));
-    std::fs::create_dir(&abandoned).unwrap();
-    std::fs::write(abandoned.join("lock"), "").unwrap();
-    std::fs::write(abandoned.join("rendezvous"), "").unwrap();
+    fs::create_dir(&abandoned).unwrap();
+    fs::write(abandoned.join("lock"), "").unwrap();
+    fs::write(abandoned.join("rendezvous"), "").unwrap();
     directory::remove(&first.rendezvous);
     assert!(directory.exists(), "a launcher that lives keeps its directory");
     directory::remove(&abandoned.join("rendezvous"));
@@ -138,11 +169,61 @@ fn twenty_jobs_at_once_never_meet() {
     }
 }
 
+/// The invitations of a job that has a name, and no launcher of ours.
+fn named(nodes: u16) -> Vec<Invitation> {
+    let job = Job::random().unwrap();
+    let node = |node| Invitation::without_launcher(job, NodeId::new(node), nodes);
+    (0..nodes).map(node).collect()
+}
+
+fn join_all(invitations: Vec<Invitation>) -> Vec<Meeting> {
+    // The node that prepares the meeting comes last.
+    let joins: Vec<_> = invitations
+        .into_iter()
+        .rev()
+        .map(|invitation| thread::spawn(move || join(&invitation, soon()).unwrap()))
+        .collect();
+    joins.into_iter().rev().map(|join| join.join().unwrap()).collect()
+}
+
 #[test]
-fn a_job_number_survives_its_way_through_the_environment() {
-    let nonce = Nonce::random().unwrap();
-    assert_eq!(Nonce::parse(&nonce.to_string()), Some(nonce.clone()));
-    for wrong in ["", "12", &format!("{nonce}0"), &"g".repeat(32), &"é".repeat(16)] {
-        assert_eq!(Nonce::parse(wrong), None, "{wrong}");
+fn nodes_without_a_launcher_meet_where_their_job_is_named() {
+    let invitations = named(3);
+    let directory = invitations[0].rendezvous.parent().unwrap().to_owned();
+    let meetings = join_all(invitations);
+    assert!(meetings.iter().all(|meeting| meeting.sockets.iter().flatten().count() == 2));
+    assert!(!directory.exists());
+}
+
+#[test]
+fn what_a_killed_job_of_the_same_name_has_left_is_replaced() {
+    let invitations = named(2);
+    let socket = &invitations[0].rendezvous;
+    let directory = socket.parent().unwrap();
+    fs::DirBuilder::new().mode(0o700).create(directory).unwrap();
+    fs::write(directory.join("lock"), "").unwrap();
+    drop(UnixListener::bind(socket).unwrap());
+    assert_eq!(join_all(invitations).len(), 2);
+}
+
+#[test]
+fn nobody_meets_in_the_directory_of_another_user() {
+    let mut invitations = named(2);
+    let directory = invitations[0].rendezvous.parent().unwrap().to_owned();
+    fs::DirBuilder::new().mode(0o700).create(&directory).unwrap();
+    let _listener = UnixListener::bind(&invitations[0].rendezvous).unwrap();
+    // Only the superuser can make what another user has left, or else open to all.
+    let is_foreign = std::os::unix::fs::chown(&directory, Some(65_534), None).is_ok();
+    if !is_foreign {
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
     }
+    let late = Instant::now() + Duration::from_millis(50);
+    let waiting = join(&invitations.pop().unwrap(), late).unwrap_err().to_string();
+    assert!(waiting.contains("node 0 to prepare the meeting"), "{waiting}");
+    if is_foreign {
+        let refused = join(&invitations.pop().unwrap(), soon()).unwrap_err().to_string();
+        assert!(refused.contains("another user's"), "{refused}");
+    }
+    assert!(directory.exists(), "what is not ours is left alone");
+    fs::remove_dir_all(&directory).unwrap();
 }
