@@ -29,6 +29,12 @@ pub struct Figure {
 pub(crate) type Samples = Vec<f64>;
 
 impl Figure {
+    /// A figure that was computed.
+    pub(crate) fn predicted(name: &str, value: f64, unit: &str, bound: f64) -> Self {
+        let (name, unit, ratio) = (name.to_owned(), unit.to_owned(), value / bound);
+        Self { name, value, unit, bound, ratio, p50: value, p99: value, runs: 1 }
+    }
+
     /// Measures `ours` and `bound` by turns, `runs` times.
     pub(crate) fn compare(
         name: &str,

@@ -16,8 +16,10 @@ mod memory;
 mod message;
 mod perplexity;
 mod pin;
+mod predict;
 mod random;
 mod reading;
+mod wire;
 
 use std::error::Error;
 
@@ -35,6 +37,10 @@ pub struct Group {
     pub name: &'static str,
     /// Its figures: name, and what it is measured against.
     pub figures: &'static [(&'static str, &'static str)],
+    /// What the nodes are told, beside what they are told anyway.
+    pub environment: &'static [(&'static str, &'static str)],
+    /// Not measured unless it is named: it needs what few machines have.
+    pub is_special: bool,
     /// Measures them, in every node of a job; they come back from node 0.
     pub run: fn() -> Figures,
 }
@@ -44,14 +50,33 @@ pub type Figures = Result<Vec<Figure>, Box<dyn Error>>;
 
 /// All groups, in the order in which they are shown.
 pub const GROUPS: &[Group] = &[
-    Group { name: "latency", figures: latency::FIGURES, run: latency::run },
-    Group { name: "bandwidth", figures: bandwidth::FIGURES, run: bandwidth::run },
-    Group { name: "atomics", figures: atomics::FIGURES, run: atomics::run },
-    Group { name: "message", figures: message::FIGURES, run: message::run },
-    Group { name: "barrier", figures: barrier::FIGURES, run: barrier::run },
-    Group { name: "idle", figures: idle::FIGURES, run: idle::run },
-    Group { name: "launch", figures: launch::FIGURES, run: launch::run },
-    Group { name: "llm", figures: llm::FIGURES, run: llm::run },
-    Group { name: "memory", figures: memory::FIGURES, run: memory::run },
-    Group { name: "perplexity", figures: perplexity::FIGURES, run: perplexity::run },
+    group("latency", latency::FIGURES, latency::run),
+    group("bandwidth", bandwidth::FIGURES, bandwidth::run),
+    group("atomics", atomics::FIGURES, atomics::run),
+    group("message", message::FIGURES, message::run),
+    group("barrier", barrier::FIGURES, barrier::run),
+    Group { environment: TCP, ..group("tcp", wire::PLAIN, wire::run_plain) },
+    Group { environment: SEALED, ..group("tcp-encrypted", wire::SEALED, wire::run_sealed) },
+    Group { environment: VERBS, is_special: true, ..group("verbs", wire::VERBS, wire::run_verbs) },
+    group("idle", idle::FIGURES, idle::run),
+    group("launch", launch::FIGURES, launch::run),
+    group("llm", llm::FIGURES, llm::run),
+    group("memory", memory::FIGURES, memory::run),
+    group("predict", predict::FIGURES, predict::run),
+    group("perplexity", perplexity::FIGURES, perplexity::run),
 ];
+
+/// Over TCP, in the clear.
+const TCP: &[(&str, &str)] = &[("PANGEA_PATH", "tcp"), ("PANGEA_TRUSTED_NETWORK", "1")];
+/// Over TCP, encrypted even on one host.
+const SEALED: &[(&str, &str)] = &[("PANGEA_PATH", "tcp"), ("PANGEA_TRUSTED_NETWORK", "0")];
+/// By RDMA.
+const VERBS: &[(&str, &str)] = &[("PANGEA_PATH", "verbs")];
+
+const fn group(
+    name: &'static str,
+    figures: &'static [(&'static str, &'static str)],
+    run: fn() -> Figures,
+) -> Group {
+    Group { name, figures, environment: &[], is_special: false, run }
+}

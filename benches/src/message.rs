@@ -12,8 +12,11 @@ use std::{
 
 use pangea::{Error, NodeId, Result};
 use pangea_rdma::{
-    Completion, Fabric, Mapping, Op, Request, Token,
-    bootstrap::local::{Invitation, join},
+    Completion, Fabric, Mapping, Op, PeerMemory, Request, Token,
+    bootstrap::{
+        Build,
+        local::{Invitation, join},
+    },
     shm::Shm,
 };
 
@@ -43,14 +46,17 @@ pub(crate) fn run() -> Figures {
         field: "nodes",
         reason: "messages are measured between 2 nodes".to_owned(),
     })?;
-    let fabric = Shm::connect(join(&invitation, deadline)?, deadline)?;
+    let fabric = Shm::connect(join(&invitation, &Build::default(), deadline)?, deadline)?;
     pin(fabric.node().index());
     let mine = Arc::new(Mapping::new(4096)?);
     let region = fabric.register(mine.clone())?;
     let first = NodeId::new(0);
     let page = match fabric.node() {
         node if node == first => mine,
-        _ => Arc::new(fabric.object(first, region, deadline)?.map()?),
+        _ => match fabric.region(first, region, deadline)? {
+            PeerMemory::Object(object) => Arc::new(object.map()?),
+            PeerMemory::Remote(_) => unreachable!("shared memory is mapped"),
+        },
     };
     let pair = Pair { fabric, page, deadline };
     match pair.fabric.node().number() {

@@ -75,8 +75,16 @@ impl Span {
 pub(crate) struct AddressSpace {
     reservation: Arc<Reservation>,
     stride: u64,
-    // By node, as far as they are mapped.
-    windows: Vec<Arc<Mapping>>,
+    // By node.
+    windows: Vec<Window>,
+}
+
+/// Where the heap of a node appears.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    pub(crate) memory: Arc<Mapping>,
+    /// The memory is this process's own: the heap is on another host, and parts of it are copied.
+    pub(crate) is_far: bool,
 }
 
 impl AddressSpace {
@@ -95,13 +103,18 @@ impl AddressSpace {
     }
 
     /// Completes the space: one mapping a node, in order.
-    pub(crate) fn set_windows(&mut self, windows: Vec<Arc<Mapping>>) {
+    pub(crate) fn set_windows(&mut self, windows: Vec<Window>) {
         self.windows = windows;
     }
 
     /// The window of `node`.
     pub(crate) fn window(&self, node: NodeId) -> &Arc<Mapping> {
-        &self.windows[node.index()]
+        &self.windows[node.index()].memory
+    }
+
+    /// Whether the heap of `node` is on another host.
+    pub(crate) fn is_far(&self, node: NodeId) -> bool {
+        self.windows.get(node.index()).is_some_and(|window| window.is_far)
     }
 
     /// The address of `len` bytes at `offset` in the heap of `home`.
@@ -109,7 +122,7 @@ impl AddressSpace {
         let Some(window) = self.windows.get(home.index()) else {
             return Err(Error::Protocol { reason: format!("there is no {home}") });
         };
-        Ok(window.range(offset, len)?)
+        Ok(window.memory.range(offset, len)?)
     }
 }
 

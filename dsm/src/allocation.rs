@@ -1,5 +1,7 @@
 //! Where memory is taken: on one node, or some on each.
 
+mod far;
+
 use std::{
     collections::HashMap,
     ops::Range,
@@ -14,6 +16,7 @@ use pangea_rdma::NodeId;
 
 use crate::{
     Error, Result,
+    allocation::far::Far,
     cluster::Member,
     naming::unexpected,
     progress::Shared,
@@ -78,6 +81,10 @@ pub(crate) struct Allocation {
     // How often it was published, or is about to be: then others may have handles of it, and it
     // stays until the cluster ends.
     publications: AtomicU32,
+    // In bytes.
+    element_size: u64,
+    // What of it was fetched from other hosts, or is yet to be brought there.
+    far: Far,
 }
 
 impl Allocation {
@@ -88,8 +95,7 @@ impl Allocation {
         if !is_possible {
             return Err(Error::TooLarge { len, size });
         }
-        let mut memory =
-            Self { member: member.clone(), parts: Box::default(), publications: AtomicU32::new(0) };
+        let mut memory = Self::of::<T>(member, Box::default(), 0);
         let shared = &member.shared;
         let mut parts = Vec::new();
         let mut start = 0;
@@ -110,8 +116,18 @@ impl Allocation {
     }
 
     /// Memory that another node has published.
-    pub(crate) fn of_peer(member: &Arc<Member>, parts: Box<[Part]>) -> Self {
-        Self { member: member.clone(), parts, publications: AtomicU32::new(1) }
+    pub(crate) fn of_peer<T>(member: &Arc<Member>, parts: Box<[Part]>) -> Self {
+        Self::of::<T>(member, parts, 1)
+    }
+
+    fn of<T>(member: &Arc<Member>, parts: Box<[Part]>, publications: u32) -> Self {
+        Self {
+            member: member.clone(),
+            parts,
+            publications: AtomicU32::new(publications),
+            element_size: size_of::<T>() as u64,
+            far: Far::default(),
+        }
     }
 
     /// Whether others may know of it.
@@ -135,11 +151,18 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
+        self.release();
         if self.is_published() {
             return;
         }
         let shared = &self.member.shared;
         for part in self.parts.iter().filter(|part| !part.elements.is_empty()) {
+            let bytes = part.offset..part.offset + part.elements.len() as u64 * self.element_size;
+            if !shared.cache.forget(part.home, &bytes) {
+                // It is being fetched, ahead of a use that there will not be. To free it might let
+                // what comes late be written over what comes next.
+                continue;
+            }
             // Nothing is waited for; a home that is lost has no heap to free in.
             _ = if part.home == shared.node() {
                 free_here(shared, part.offset)

@@ -9,7 +9,7 @@ use std::{
 };
 
 use pangea_alloc::Statistics;
-use pangea_rdma::NodeId;
+use pangea_rdma::{NodeId, RemoteAddr, Way};
 
 use crate::{
     Config, Error, GlobalPtr, GlobalVec, Placement, Portable, Publish, Result, element,
@@ -83,6 +83,10 @@ impl Cluster {
     /// A `T` lives there (`GlobalVec::pointer` of a vector that has not been dropped), and nobody
     /// has borrowed it by `slice_mut`.
     pub unsafe fn get<T: Portable>(&self, pointer: GlobalPtr<T>) -> Result<T> {
+        let shared = &self.member.shared;
+        if let Some(source) = self.far_place(pointer)? {
+            return shared.load_far(source);
+        }
         let place = self.place(pointer)?;
         // SAFETY: the place is inside a window, which is mapped while `self` lives.
         Ok(unsafe { element::load(place) })
@@ -98,6 +102,9 @@ impl Cluster {
     ///
     /// As for [`get`](Self::get); and it is not frozen.
     pub unsafe fn put<T: Portable>(&self, pointer: GlobalPtr<T>, value: T) -> Result {
+        if let Some(target) = self.far_place(pointer)? {
+            return self.member.shared.store_far(target, value);
+        }
         let place = self.place(pointer)?;
         // SAFETY: the place is inside a window, which is mapped while `self` lives.
         unsafe { element::store(place, value) };
@@ -116,14 +123,29 @@ impl Cluster {
         Ok(place)
     }
 
+    /// Where a `T` would be, if that is on another host.
+    fn far_place<T>(&self, pointer: GlobalPtr<T>) -> Result<Option<RemoteAddr>> {
+        let shared = &self.member.shared;
+        let (node, region, offset) = (pointer.home(), shared.heap_region, pointer.offset());
+        if !shared.space.is_far(node) {
+            return Ok(None);
+        }
+        self.place(pointer)?;
+        Ok(Some(RemoteAddr { node, region, offset }))
+    }
+
     /// Makes `handle` known to all nodes under `name`; it stays so while the cluster lives, and so
     /// does its memory.
     ///
     /// # Errors
     ///
-    /// [`Error::NameTaken`] where something else has the name, [`Error::PeerLost`] where the node
-    /// that keeps it is gone.
+    /// [`Error::NameTaken`] where something else has the name, [`Error::Config`] where it is empty
+    /// or longer than 255 bytes, or its keeper has too many, [`Error::PeerLost`] where the node
+    /// that keeps it is gone, or the home of what `slice_mut` has written.
     pub fn publish(&self, name: &str, handle: &impl Publish) -> Result {
+        // While nobody else knows of it: what is brought home later would be written over what
+        // others have written by then.
+        handle.allocation().bring_home()?;
         handle.allocation().publish();
         let result = naming::publish(&self.member.shared, name, handle.to_wire());
         if let Err(Error::NameTaken { .. } | Error::Config { .. } | Error::TooLarge { .. }) = result
@@ -137,9 +159,12 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// [`Error::TimedOut`] where nothing is published in time, [`Error::TypeMismatch`] where it is
-    /// of another type, [`Error::PeerLost`] where the node that keeps the name is gone, and where
-    /// nothing is published under it when a node dies or all others have left.
+    /// [`Error::TimedOut`] where nothing is published in time, [`Error::Config`] where the name is
+    /// empty or longer than 255 bytes, or this node looks up too many at a time,
+    /// [`Error::TypeMismatch`] where it is of another type, [`Error::LayoutMismatch`] where the
+    /// program that published it has another idea of that type, [`Error::PeerLost`] where the node
+    /// that keeps the name is gone, and where nothing is published under it when a node dies or all
+    /// others have left.
     pub fn lookup<H: Publish>(&self, name: &str) -> Result<H> {
         let wire = naming::look_up(&self.member.shared, name)?;
         H::from_wire(&self.member, name, wire)
@@ -154,7 +179,8 @@ impl Cluster {
     /// time ([`Config::timeout`]).
     pub fn barrier(&self) -> Result {
         let shared = &self.member.shared;
-        shared.barrier.wait(&*shared.fabric, Deadline::After(shared.config.timeout))
+        let deadline = Deadline::After(shared.config.timeout);
+        shared.barrier.wait(&*shared.fabric, &mut || shared.take_in(), deadline)
     }
 
     /// As [`barrier`](Self::barrier), with a deadline of its own.
@@ -164,7 +190,8 @@ impl Cluster {
     /// As there.
     pub fn barrier_until(&self, deadline: Instant) -> Result {
         let shared = &self.member.shared;
-        shared.barrier.wait(&*shared.fabric, Deadline::At(deadline))
+        let deadline = Deadline::At(deadline);
+        shared.barrier.wait(&*shared.fabric, &mut || shared.take_in(), deadline)
     }
 
     /// Whether `node` has died or left.
@@ -181,14 +208,14 @@ impl Cluster {
         self.member.shared.check_present(node)
     }
 
-    /// How this node reaches `node`, in words.
-    pub fn path(&self, node: NodeId) -> &'static str {
-        let capabilities = self.member.shared.fabric.capabilities(node);
-        match (node == self.node(), capabilities.mapped) {
-            (true, _) => "itself",
-            (false, true) => "shared memory",
-            (false, false) => "messages",
-        }
+    /// How this node reaches `node`, in words. There must be such a node.
+    pub fn path(&self, node: NodeId) -> &Way {
+        self.member.shared.fabric.way(node)
+    }
+
+    /// Bytes of other hosts' frozen vectors that were fetched and are kept here.
+    pub fn fetched_bytes(&self) -> u64 {
+        self.member.shared.cache.bytes()
     }
 
     /// How this node's heap is used.
@@ -199,7 +226,9 @@ impl Cluster {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        self.shared.stop();
+        let shared = &self.shared;
+        shared.barrier.say_farewell(&*shared.fabric, &mut || shared.take_in());
+        shared.stop();
         if let Some(thread) = self.thread.take() {
             // It ends with the message that it is handling; a panic there was reported already.
             _ = thread.join();

@@ -2,10 +2,14 @@
 
 use std::{env, fs, time::Duration};
 
+use pangea_rdma::Choice;
+
 use crate::{Error, Result};
 
 /// Bytes that the node contributes: `PANGEA_HEAP`.
 const HEAP: &str = "PANGEA_HEAP";
+/// Bytes of other hosts' memory that the node may keep: `PANGEA_CACHE`.
+const CACHE: &str = "PANGEA_CACHE";
 /// Seconds after which a wait gives up: `PANGEA_TIMEOUT`.
 const TIMEOUT: &str = "PANGEA_TIMEOUT";
 
@@ -29,9 +33,16 @@ pub struct Config {
     /// Capacity of this node's heap, in bytes; memory is taken when it is first written. Default:
     /// as much as the machine has, so that what fits the machine fits the heap. `PANGEA_HEAP=1.5G`.
     pub heap_bytes: u64,
-    /// After how long a wait for other nodes gives up. The death of a node ends a wait at once;
-    /// this bounds the wait for one that is stopped, or that takes another way. Default: 10
-    /// minutes, as nodes may compute unevenly. `PANGEA_TIMEOUT=600` (seconds).
+    /// How many bytes of frozen vectors of other hosts are kept here at most, once fetched.
+    /// Default: three quarters of the machine's memory. `PANGEA_CACHE=8G`.
+    pub cache_bytes: u64,
+    /// Which ways to take to the other nodes. Default: to each the fastest. `PANGEA_PATH=tcp`,
+    /// `PANGEA_REQUIRE=rdma`.
+    pub choice: Choice,
+    /// After how long a wait for other nodes gives up. The death of a node ends a wait at once, and
+    /// so does, within 4 seconds, that it is stopped or cut off; this bounds the wait for one that
+    /// takes another way. Default: 10 minutes, as nodes may compute unevenly. `PANGEA_TIMEOUT=600`
+    /// (seconds).
     pub timeout: Duration,
     /// After how long joining gives up. Default: 30 seconds, or `timeout` if that is less.
     pub join_timeout: Duration,
@@ -41,6 +52,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             heap_bytes: memory_bytes(),
+            cache_bytes: memory_bytes() / 4 * 3,
+            choice: Choice::default(),
             timeout: Duration::from_secs(600),
             join_timeout: Duration::from_secs(30),
         }
@@ -54,9 +67,12 @@ impl Config {
     ///
     /// [`Error::Config`] where a variable is set to something that is not in its range.
     pub fn from_env() -> Result<Self> {
-        let mut config = Self::default();
+        let mut config = Self { choice: Choice::from_env()?, ..Self::default() };
         if let Some(text) = variable(HEAP)? {
             config.heap_bytes = parse_bytes(&text).and_then(check_heap).map_err(reject(HEAP))?;
+        }
+        if let Some(text) = variable(CACHE)? {
+            config.cache_bytes = parse_bytes(&text).map_err(reject(CACHE))?;
         }
         if let Some(text) = variable(TIMEOUT)? {
             let range = 0.001..=TIMEOUT_MAX.as_secs_f64();

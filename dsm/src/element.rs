@@ -91,6 +91,12 @@ pub(crate) unsafe fn store<T: Portable>(target: NonNull<T>, value: T) {
     }
 }
 
+/// A value whose bytes are all zero.
+pub(crate) fn zeroed<T: Portable>() -> T {
+    // SAFETY: any bytes are a valid `T` (`Portable`).
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
 /// The bytes of `values`.
 pub(crate) fn bytes_of<T: Portable>(values: &[T]) -> &[u8] {
     // SAFETY: a `Portable` value is all initialised bytes, without padding; they are borrowed as

@@ -12,7 +12,7 @@ pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// A node died or left: its data is gone, and nothing will come from it.
     PeerLost {
-        /// Who is gone.
+        /// Who is gone; of a node that left when another had died, the cause: who died.
         node: NodeId,
         /// The membership in which it was found gone.
         epoch: u64,
@@ -34,6 +34,15 @@ pub enum Error {
         largest_free: u64,
         /// Bytes in the heap.
         capacity: u64,
+    },
+    /// What is to be fetched from other hosts does not fit the limit on fetched memory.
+    CacheFull {
+        /// Bytes to be fetched.
+        wanted: u64,
+        /// Bytes that were fetched and may be borrowed.
+        held: u64,
+        /// Bytes that may be held.
+        limit: u64,
     },
     /// More was asked for than any address space holds.
     TooLarge {
@@ -68,6 +77,16 @@ pub enum Error {
     },
     /// What is published under the name is of another type.
     TypeMismatch {
+        /// The name.
+        name: String,
+        /// What was asked for.
+        wanted: String,
+        /// What is there.
+        found: String,
+    },
+    /// What is published under the name is of a type of the same name, whose fields are others, or
+    /// lie elsewhere: the nodes were built from different sources.
+    LayoutMismatch {
         /// The name.
         name: String,
         /// What was asked for.
@@ -137,6 +156,11 @@ impl fmt::Display for Error {
                  PANGEA_HEAP, as far as the memory goes, or use more nodes",
                 wanted.saturating_sub(*largest_free)
             ),
+            Self::CacheFull { wanted, held, limit } => write!(
+                f,
+                "cannot fetch {wanted} bytes from other hosts: {held} of {limit} are held by \
+                 slices; drop or release some vectors, or set PANGEA_CACHE higher"
+            ),
             Self::TooLarge { len, size } => {
                 write!(f, "{len} elements of {size} bytes are more than an address space holds")
             }
@@ -154,6 +178,11 @@ impl fmt::Display for Error {
             Self::TypeMismatch { name, wanted, found } => {
                 write!(f, "'{name}' is {found}, not {wanted}")
             }
+            Self::LayoutMismatch { name, wanted, found } => write!(
+                f,
+                "'{name}' is {found} with another layout than {wanted} has here; build all nodes \
+                 from the same source"
+            ),
             Self::Config { field, reason } => write!(f, "{field}: {reason}"),
             Self::JoinFailed { reason } => write!(f, "cannot join the cluster: {reason}"),
             Self::Protocol { reason } => write!(f, "protocol error: {reason}"),

@@ -6,7 +6,7 @@ use crate::{
     Part, Portable, Publish, Result,
     allocation::Allocation,
     cluster::Member,
-    handle::{Handle, sealed::Wire},
+    handle::{Handle, Place, sealed::Wire},
     vec::contiguous,
     wire::HandleWire,
 };
@@ -80,26 +80,56 @@ impl<T: Portable> FrozenVec<T> {
     /// [`Error::PeerLost`](crate::Error::PeerLost) where its home is gone.
     #[inline]
     pub fn get(&self, index: usize) -> Result<&T> {
-        let place = self.handle.element(index)?;
+        let place = match self.handle.element(index)? {
+            Place::Near(place) => place,
+            Place::Far(_) => self.handle.run(index..index + 1)?.resident()?.cast(),
+        };
         // SAFETY: as in `slice`, of one element.
         Ok(unsafe { place.as_ref() })
     }
 
     /// Elements of one node as a slice, which is resident: to read it takes no part of this
-    /// library.
+    /// library. What is on another host is fetched, in blocks of 16 KiB, unless it was before; it
+    /// stays until the vector and its clones are dropped, or [released](Self::release).
     ///
     /// # Errors
     ///
     /// [`Error::PeerLost`](crate::Error::PeerLost) where their home is gone,
     /// [`Error::NotContiguous`](crate::Error::NotContiguous) where they live on several nodes (take
-    /// the [`parts`](Self::parts) one by one), [`Error::OutOfBounds`](crate::Error::OutOfBounds).
+    /// the [`parts`](Self::parts) one by one), [`Error::OutOfBounds`](crate::Error::OutOfBounds),
+    /// [`Error::CacheFull`](crate::Error::CacheFull) where there is no room to fetch them to.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<&[T]> {
-        let place = contiguous(&self.handle, range)?;
+        let place = contiguous(&self.handle, range)?.resident()?;
         // SAFETY: the elements are inside a window, mapped as long as the handle lives, aligned,
         // and valid whatever their bytes (`Portable`). Nobody writes them: a vector is frozen
         // before it is published, and so while no other handle exists, or by `freeze_published`,
-        // whose caller vouches for it; and published memory is never freed.
+        // whose caller vouches for it; and published memory is never freed. What was fetched of
+        // them is held by the handle's allocation, which `release` lets go only where nothing is
+        // borrowed.
         Ok(unsafe { place.as_ref() })
+    }
+
+    /// Starts to fetch what of `range` is on other hosts, and returns at once: a later
+    /// [`slice`](Self::slice) finds it there, or on its way. A hint: what was fetched ahead may
+    /// have to make room for others before it is used.
+    ///
+    /// # Errors
+    ///
+    /// As for [`slice`](Self::slice).
+    pub fn prefetch(&self, range: impl RangeBounds<usize>) -> Result {
+        let mut range = self.handle.resolve(range)?;
+        while !range.is_empty() {
+            let run = self.handle.run(range.clone())?;
+            run.prefetch()?;
+            range.start += run.len();
+        }
+        Ok(())
+    }
+
+    /// Lets go of what was fetched of the vector from other hosts: it stays only as long as nothing
+    /// else needs the room. Clones keep what they may have borrowed.
+    pub fn release(&mut self) {
+        self.handle.release();
     }
 }
 

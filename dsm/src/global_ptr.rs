@@ -4,7 +4,7 @@ use std::{fmt, hash, marker::PhantomData};
 
 use pangea_rdma::NodeId;
 
-use crate::{Error, Portable, Result};
+use crate::{Error, Layout, Portable, Result};
 
 /// Bits of the offset; the rest is the home node's number.
 const OFFSET_BITS: u32 = 48;
@@ -79,7 +79,10 @@ impl<T: ?Sized> fmt::Debug for GlobalPtr<T> {
 }
 
 // SAFETY: a `u64` and nothing else; every bit pattern is a place, if of nothing.
-unsafe impl<T: ?Sized + 'static> Portable for GlobalPtr<T> {}
+unsafe impl<T: ?Sized + 'static> Portable for GlobalPtr<T> {
+    // Not of what is there: that may hold such a pointer itself.
+    const LAYOUT: Layout = Layout::of::<Self>("GlobalPtr");
+}
 
 #[cfg(test)]
 mod tests {

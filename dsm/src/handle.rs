@@ -11,17 +11,17 @@ use std::{
     },
 };
 
-use pangea_rdma::NodeId;
+use pangea_rdma::{NodeId, RemoteAddr};
 
 use crate::{
-    Error, GlobalPtr, Part, Placement, Portable, Result, allocation::Allocation, cluster::Member,
-    wire::HandleWire,
+    Error, GlobalPtr, Part, Placement, Portable, Result, allocation::Allocation,
+    cache::whole_pieces, cluster::Member, layout, progress::Shared, wire::HandleWire,
 };
 
 /// A vector's place; what may be done there is for `GlobalVec` and `FrozenVec` to say.
 #[derive(Debug)]
 pub(crate) struct Handle<T> {
-    // Where all elements are, if they are on one node.
+    // Where all elements are, if they are on one node of this host.
     first: Option<NonNull<T>>,
     len: usize,
     // While it is zero, no node was ever lost.
@@ -70,7 +70,8 @@ impl<T: Portable> Handle<T> {
                 let reason = format!("a part at {:#x} of {} is misplaced", part.offset, part.home);
                 return Err(Error::Protocol { reason });
             }
-            first = (allocation.parts.len() == 1).then_some(place);
+            let is_near = !shared.space.is_far(part.home);
+            first = (allocation.parts.len() == 1 && is_near).then_some(place);
             len = part.elements.end;
         }
         let losses = shared.losses.clone();
@@ -85,11 +86,14 @@ impl<T: Portable> Handle<T> {
         wire: HandleWire,
     ) -> Result<Self> {
         let wanted = describe(is_frozen, type_name::<T>());
-        let layout = (size_of::<T>() as u64, align_of::<T>() as u64);
-        let has_layout = (wire.size, wire.align) == layout;
-        if wire.is_frozen != is_frozen || wire.type_name != type_name::<T>() || !has_layout {
-            let found = describe(wire.is_frozen, &wire.type_name);
+        let found = describe(wire.is_frozen, &wire.type_name);
+        // Which program a type is of does not matter.
+        let is_named = layout::without_paths(&wire.type_name) == layout::name_of::<T>();
+        if wire.is_frozen != is_frozen || !is_named {
             return Err(Error::TypeMismatch { name: name.to_owned(), wanted, found });
+        }
+        if wire.layout != T::LAYOUT.number() {
+            return Err(Error::LayoutMismatch { name: name.to_owned(), wanted, found });
         }
         let mut parts = Vec::new();
         let mut start = 0_usize;
@@ -99,7 +103,7 @@ impl<T: Portable> Handle<T> {
             parts.push(Part { home: NodeId::new(home), offset, elements: start..end });
             start = end;
         }
-        Self::new(Allocation::of_peer(member, parts.into()))
+        Self::new(Allocation::of_peer::<T>(member, parts.into()))
     }
 
     pub(crate) fn to_wire(&self, is_frozen: bool) -> HandleWire {
@@ -107,8 +111,7 @@ impl<T: Portable> Handle<T> {
         HandleWire {
             is_frozen,
             type_name: type_name::<T>().to_owned(),
-            size: size_of::<T>() as u64,
-            align: align_of::<T>() as u64,
+            layout: T::LAYOUT.number(),
             parts: self.allocation.parts.iter().map(part).collect(),
         }
     }
@@ -126,9 +129,16 @@ impl<T: Portable> Handle<T> {
         &self.allocation
     }
 
+    /// Lets go of what was fetched, if no clone may have borrowed it.
+    pub(crate) fn release(&mut self) {
+        if let Some(allocation) = Arc::get_mut(&mut self.allocation) {
+            allocation.release();
+        }
+    }
+
     /// The place of an element, if it is there and its home is.
     #[inline]
-    pub(crate) fn element(&self, index: usize) -> Result<NonNull<T>> {
+    pub(crate) fn element(&self, index: usize) -> Result<Place<T>> {
         if index >= self.len {
             return Err(self.out_of_bounds(index, index.saturating_add(1)));
         }
@@ -136,29 +146,38 @@ impl<T: Portable> Handle<T> {
         if let (Some(first), 0) = (self.first, self.losses.load(Ordering::Relaxed)) {
             // SAFETY: `index` is one of `len` elements that follow each other from `first` on, all
             // inside a window (checked by `new`).
-            return Ok(unsafe { first.add(index) });
+            return Ok(Place::Near(unsafe { first.add(index) }));
         }
-        Ok(self.run(index..index + 1)?.0)
+        self.run(index..index + 1)?.place()
     }
 
-    /// The place of elements that follow each other, and how many of `range` do; all of them, where
-    /// they live on one node.
-    pub(crate) fn run(&self, range: Range<usize>) -> Result<(NonNull<T>, usize)> {
+    /// The first elements of `range` that follow each other; all of them, where they live on one
+    /// node.
+    pub(crate) fn run(&self, range: Range<usize>) -> Result<Run<'_, T>> {
         if range.start > range.end || range.end > self.len {
             return Err(self.out_of_bounds(range.start, range.end));
         }
-        if range.is_empty() {
-            return Ok((NonNull::dangling(), 0));
-        }
         let parts = &self.allocation.parts;
-        let part = &parts[parts.partition_point(|part| part.elements.end <= range.start)];
+        let index = parts.partition_point(|part| part.elements.end <= range.start);
         let shared = &self.allocation.member.shared;
+        let part = parts.get(index).filter(|_| !range.is_empty());
+        let Some(part) = part else {
+            let nothing = Part { home: shared.node(), offset: 0, elements: 0..0 };
+            return Ok(Run { handle: self, part: nothing, start: NonNull::dangling(), all: 0..0 });
+        };
         shared.check_present(part.home)?;
         let skipped = (range.start - part.elements.start) as u64 * size_of::<T>() as u64;
-        let count = range.len().min(part.elements.end - range.start);
-        let bytes = (count * size_of::<T>()) as u64;
-        let place = shared.space.address(part.home, part.offset + skipped, bytes)?;
-        Ok((place.cast(), count))
+        let end = range.end.min(part.elements.end);
+        let (offset, elements) = (part.offset + skipped, range.start..end);
+        let bytes = (elements.len() * size_of::<T>()) as u64;
+        let start = shared.space.address(part.home, offset, bytes)?.cast();
+        let all = part.offset..part.offset + (part.elements.len() * size_of::<T>()) as u64;
+        Ok(Run { handle: self, part: Part { home: part.home, offset, elements }, start, all })
+    }
+
+    /// The member whose memory this is a part of.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.allocation.member.shared
     }
 
     /// Backs the elements by large pages, where there are any.
@@ -166,17 +185,22 @@ impl<T: Portable> Handle<T> {
         let shared = &self.allocation.member.shared;
         for part in self.allocation.parts.iter().filter(|part| !part.elements.is_empty()) {
             shared.check_present(part.home)?;
+            if shared.space.is_far(part.home) {
+                continue;
+            }
             let bytes = (part.elements.len() * size_of::<T>()) as u64;
             shared.space.window(part.home).coalesce(part.offset, bytes)?;
         }
         Ok(())
     }
 
-    /// Where an element lives, as a pointer that may be copied to any node.
+    /// Where an element lives, as a pointer that may be copied to any node. It leads to the home,
+    /// and so what was written to its window by `slice_mut` is brought there first.
     pub(crate) fn pointer(&self, index: usize) -> Result<GlobalPtr<T>> {
         if index >= self.len {
             return Err(self.out_of_bounds(index, index.saturating_add(1)));
         }
+        self.allocation.bring_home()?;
         let parts = &self.allocation.parts;
         let part = &parts[parts.partition_point(|part| part.elements.end <= index)];
         let skipped = (index - part.elements.start) as u64 * size_of::<T>() as u64;
@@ -204,6 +228,86 @@ impl<T: Portable> Handle<T> {
     #[cold]
     fn out_of_bounds(&self, start: usize, end: usize) -> Error {
         Error::OutOfBounds { start, end, len: self.len }
+    }
+}
+
+/// Where elements are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<T> {
+    /// On this host: in a window.
+    Near(NonNull<T>),
+    /// On another.
+    Far(RemoteAddr),
+}
+
+/// Elements that follow each other on one node.
+#[derive(Debug)]
+pub(crate) struct Run<'a, T> {
+    handle: &'a Handle<T>,
+    /// Which, and where.
+    part: Part,
+    // In the window of their home.
+    start: NonNull<T>,
+    // The bytes of the part of the vector that they are of.
+    all: Range<u64>,
+}
+
+impl<T: Portable> Run<'_, T> {
+    pub(crate) fn len(&self) -> usize {
+        self.part.elements.len()
+    }
+
+    /// Where they are. What was written to their window by `slice_mut` is brought home first.
+    pub(crate) fn place(&self) -> Result<Place<T>> {
+        let shared = self.handle.shared();
+        let Part { home, offset, .. } = self.part;
+        if !shared.space.is_far(home) {
+            return Ok(Place::Near(self.start));
+        }
+        self.handle.allocation.bring_home()?;
+        Ok(Place::Far(RemoteAddr { node: home, region: shared.heap_region, offset }))
+    }
+
+    /// The elements in their window, where they are resident from now on and until the handle, and
+    /// all its clones, are dropped or released: for elements that nobody
+    /// writes.
+    pub(crate) fn resident(&self) -> Result<NonNull<[T]>> {
+        let Part { home, .. } = self.part;
+        if self.len() > 0 && self.handle.shared().space.is_far(home) {
+            self.handle.allocation.bring_home()?;
+            self.handle.allocation.hold(home, self.pieces())?;
+        }
+        Ok(NonNull::slice_from_raw_parts(self.start, self.len()))
+    }
+
+    /// Starts to make them resident, where they are on another host.
+    pub(crate) fn prefetch(&self) -> Result {
+        let Part { home, .. } = self.part;
+        if self.len() == 0 || !self.handle.shared().space.is_far(home) {
+            return Ok(());
+        }
+        self.handle.allocation.bring_home()?;
+        self.handle.allocation.fetch_ahead(home, self.pieces())
+    }
+
+    /// The elements in their window, to be written by who has the only handle.
+    pub(crate) fn writable(&self) -> Result<NonNull<[T]>> {
+        let Part { home, .. } = self.part;
+        if self.len() > 0 && self.handle.shared().space.is_far(home) {
+            self.handle.allocation.take_out(home, self.bytes())?;
+        }
+        Ok(NonNull::slice_from_raw_parts(self.start, self.len()))
+    }
+
+    /// The pieces that they are parts of, as the cache knows them.
+    fn pieces(&self) -> Range<u64> {
+        whole_pieces(&self.bytes(), &self.all)
+    }
+
+    /// Where they are in the heap of their home.
+    fn bytes(&self) -> Range<u64> {
+        let len = (self.len() * size_of::<T>()) as u64;
+        self.part.offset..self.part.offset + len
     }
 }
 

@@ -5,16 +5,17 @@ use std::{collections::VecDeque, sync::Arc, time::Instant};
 
 use pangea_alloc::Heap;
 use pangea_rdma::{
-    Fabric, Mapping, NodeId, Region, Reservation, SharedObject,
-    bootstrap::{Meeting, local},
+    Fabric, Mapping, NodeId, Paths, PeerMemory, Region, Reservation, SharedObject,
+    bootstrap::{self, Build, Invitation, Meeting},
     shm::Shm,
 };
 
 use crate::{
     Config, Error, Result,
-    address_space::{AddressSpace, CANDIDATES, Span},
+    address_space::{AddressSpace, CANDIDATES, Span, Window},
+    layout::TYPES,
     outbox::Outbox,
-    progress::{Parts, Shared, receive},
+    progress::{Parts, Shared, first_gone, receive},
     sync::{self, Barrier, Deadline},
     wire::{self, Message},
 };
@@ -24,31 +25,75 @@ use crate::{
 pub(crate) fn join(config: Config) -> Result<(Shared, VecDeque<(NodeId, Message)>)> {
     config.check()?;
     let deadline = Instant::now() + config.join_timeout;
-    let meeting = match local::Invitation::from_env()? {
-        Some(invitation) => local::join(&invitation, deadline)?,
-        None => Meeting::alone(),
-    };
-    let fabric = Shm::connect(meeting, deadline)?;
+    let fabric = connect(&config, deadline)?;
     let mut newcomer =
-        Newcomer { fabric: &fabric, outbox: Outbox::default(), inbox: VecDeque::new(), deadline };
-    let heap_object = SharedObject::new(usize::try_from(config.heap_bytes).map_err(|_| {
-        Error::Config { field: "PANGEA_HEAP", reason: "more than an address space".to_owned() }
-    })?)?;
+        Newcomer { fabric: &*fabric, outbox: Outbox::default(), inbox: VecDeque::new(), deadline };
+    let heap_object = SharedObject::new(len_of(config.heap_bytes)?)?;
     let heap = Heap::new(heap_object.len() as u64, 0);
     let heap = heap.map_err(|error| Error::Protocol { reason: error.to_string() })?;
     let largest = newcomer.exchange_hellos(heap_object.len() as u64)?;
     let (reservation, span) = newcomer.agree_on_addresses(Span::stride_for(largest))?;
     let mut space = AddressSpace::new(reservation, span);
     let own = space.map(fabric.node(), heap_object)?;
-    let windows = newcomer.share(own, |peer, object| space.map(peer, object))?;
+    let (heap_region, heaps) = newcomer.share(own, |peer, object| space.map(peer, object))?;
+    let windows = NodeId::all(fabric.nodes()).zip(heaps).map(|(node, heap)| match heap {
+        Brought::Mapped(memory) => Ok(Window { memory, is_far: false }),
+        Brought::Far(len) => {
+            let memory = space.map(node, SharedObject::new(len_of(len)?)?)?;
+            Ok(Window { memory, is_far: true })
+        }
+    });
+    let windows = windows.collect::<Result<_>>()?;
     space.set_windows(windows);
     let page = Arc::new(Mapping::new(sync::PAGE_LEN)?);
-    let pages = newcomer.share(page, |_, object| Ok(Arc::new(object.map()?)))?;
-    let barrier = Barrier::new(pages);
-    barrier.wait(&fabric, Deadline::At(deadline))?;
+    let (pages_region, pages) = newcomer.share(page, |_, object| Ok(Arc::new(object.map()?)))?;
+    let barrier = Barrier::new(pages_region, pages.into_iter().map(Brought::mapped).collect());
+    barrier.wait(&*fabric, &mut || _ = newcomer.take_in(), Deadline::At(deadline))?;
     let Newcomer { outbox, inbox, .. } = newcomer;
-    let parts = Parts { fabric: Box::new(fabric), config, space, heap, barrier, outbox };
+    let parts = Parts { fabric, config, space, heap, heap_region, barrier, outbox };
     Ok((Shared::new(parts), inbox))
+}
+
+/// The fabric of the cluster that this process was invited to, or of one of its own.
+fn connect(config: &Config, deadline: Instant) -> Result<Box<dyn Fabric>> {
+    let Some(invitation) = Invitation::from_env()? else {
+        return Ok(Box::new(Shm::connect(Meeting::alone(), deadline)?));
+    };
+    let meeting = bootstrap::join(&invitation, &build(), deadline)?;
+    if config.choice.allows_shm() && meeting.is_on_one_host() {
+        return Ok(Box::new(Shm::connect(meeting, deadline)?));
+    }
+    Ok(Box::new(Paths::connect(meeting, config.choice, deadline)?))
+}
+
+/// What nodes must have in common: what they say to each other, and the types that they share.
+fn build() -> Build {
+    let software = format!("pangea {} (messages {})", env!("CARGO_PKG_VERSION"), wire::VERSION);
+    Build::new(&software, TYPES.iter().map(|(name, layout)| (*name, layout.number())))
+}
+
+fn len_of(heap_bytes: u64) -> Result<usize> {
+    usize::try_from(heap_bytes).map_err(|_| Error::Config {
+        field: "PANGEA_HEAP",
+        reason: format!("{heap_bytes} bytes are more than an address space has"),
+    })
+}
+
+/// Memory that every node brings, as this one reaches it.
+enum Brought {
+    /// Mapped here: this node's own, or of the same host.
+    Mapped(Arc<Mapping>),
+    /// By operations only; so many bytes.
+    Far(u64),
+}
+
+impl Brought {
+    fn mapped(self) -> Option<Arc<Mapping>> {
+        match self {
+            Self::Mapped(memory) => Some(memory),
+            Self::Far(_) => None,
+        }
+    }
 }
 
 /// A node that is joining.
@@ -87,12 +132,8 @@ impl Newcomer<'_> {
             }
             // Read before the messages: those that a node sent before it was lost are among them.
             let epoch = self.fabric.epoch();
-            let lost = self.peers().find(|&peer| self.fabric.is_lost(peer));
-            let inbox = &mut self.inbox;
-            let count = receive(self.fabric, &self.outbox, &mut |node, message| {
-                inbox.push_back((node, message));
-            });
-            self.outbox.flush(self.fabric);
+            let lost = first_gone(self.fabric, &|_| true);
+            let count = self.take_in();
             if let (0, Some(node)) = (count, lost) {
                 return Err(Error::PeerLost { node, epoch: self.fabric.epoch() });
             }
@@ -101,6 +142,16 @@ impl Newcomer<'_> {
                 return Err(Error::TimedOut { waiting_for, after: start.elapsed() });
             }
         }
+    }
+
+    /// Takes in what has come; returns how many messages that was.
+    fn take_in(&mut self) -> usize {
+        let inbox = &mut self.inbox;
+        let count = receive(self.fabric, &self.outbox, &mut |node, message| {
+            inbox.push_back((node, message));
+        });
+        self.outbox.flush(self.fabric);
+        count
     }
 
     /// Tells everybody what this node brings; returns the size of the largest heap.
@@ -194,22 +245,28 @@ impl Newcomer<'_> {
         }
     }
 
-    /// Shares `own` with everybody, and maps what they share; all of them, by node.
+    /// Shares `own` with everybody, and maps what they share as far as it can be; all of them, by
+    /// node.
     fn share(
         &self,
         own: Arc<Mapping>,
         map: impl Fn(NodeId, SharedObject) -> Result<Arc<Mapping>>,
-    ) -> Result<Vec<Arc<Mapping>>> {
+    ) -> Result<(Region, Vec<Brought>)> {
         let region: Region = self.fabric.register(own.clone())?;
-        NodeId::all(self.fabric.nodes())
-            .map(|node| {
-                if node == self.fabric.node() {
-                    return Ok(own.clone());
+        let reach = |node| {
+            if node == self.fabric.node() {
+                return Ok(Brought::Mapped(own.clone()));
+            }
+            match self.fabric.region(node, region, self.deadline)? {
+                PeerMemory::Object(object) => {
+                    let memory = map(node, object)?;
+                    self.fabric.attach(node, region, memory.clone());
+                    Ok(Brought::Mapped(memory))
                 }
-                let mapping = map(node, self.fabric.object(node, region, self.deadline)?)?;
-                self.fabric.attach(node, region, mapping.clone());
-                Ok(mapping)
-            })
-            .collect()
+                PeerMemory::Remote(len) => Ok(Brought::Far(len)),
+            }
+        };
+        let brought = NodeId::all(self.fabric.nodes()).map(reach).collect::<Result<_>>()?;
+        Ok((region, brought))
     }
 }

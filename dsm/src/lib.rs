@@ -37,21 +37,25 @@
 
 mod address_space;
 mod allocation;
+mod cache;
 mod cluster;
 mod config;
 mod element;
 mod error;
+mod fetch;
 mod frozen;
 mod global_ptr;
 mod handle;
 mod join;
 pub mod launch;
+mod layout;
 mod naming;
 mod outbox;
 mod portable;
 mod progress;
 mod sync;
 mod ticket;
+mod transfer;
 mod vec;
 mod wire;
 
@@ -62,8 +66,21 @@ pub use error::{Error, Result};
 pub use frozen::FrozenVec;
 pub use global_ptr::GlobalPtr;
 pub use handle::Publish;
+pub use layout::Layout;
 pub use pangea_alloc::Statistics;
 pub use pangea_derive::Portable;
-pub use pangea_rdma::{NodeId, wait::cores};
+pub use pangea_rdma::{Choice, NodeId, Path, Way, verbs::teardown, wait::cores};
 pub use portable::{Portable, Word};
 pub use vec::GlobalVec;
+
+// The derive of `Portable` names this crate from outside; so do its tests.
+#[cfg(test)]
+extern crate self as pangea;
+
+/// What the derive of [`Portable`] writes into the programs of others.
+#[doc(hidden)]
+pub mod __private {
+    pub use linkme;
+
+    pub use crate::layout::{Shared, TYPES};
+}

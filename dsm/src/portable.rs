@@ -1,5 +1,7 @@
 //! What may live in the global address space.
 
+use crate::Layout;
+
 /// Data that means the same on every node: no addresses, no handles, no padding.
 ///
 /// Derive it for structs whose fields are all `Portable`; the derive checks that the layout is
@@ -58,19 +60,26 @@
     note = "numbers, arrays of them and structs that derive `Portable` do; `usize`, `bool`, tuples \
             and references do not: take `u64`, `u8`, a struct and a `GlobalPtr`"
 )]
-pub unsafe trait Portable: Copy + Send + Sync + 'static {}
+pub unsafe trait Portable: Copy + Send + Sync + 'static {
+    /// What its bytes mean, to be compared with what other nodes think.
+    const LAYOUT: Layout;
+}
 
 macro_rules! portable {
     ($($type:ty),*) => {$(
         // SAFETY: a number: every bit pattern is one, and it has no padding.
-        unsafe impl Portable for $type {}
+        unsafe impl Portable for $type {
+            const LAYOUT: Layout = Layout::of::<Self>(stringify!($type));
+        }
     )*};
 }
 
 portable!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64);
 
 // SAFETY: elements of an array follow each other without padding, and each is `Portable`.
-unsafe impl<T: Portable, const N: usize> Portable for [T; N] {}
+unsafe impl<T: Portable, const N: usize> Portable for [T; N] {
+    const LAYOUT: Layout = Layout::of::<Self>("[]").field("", N, T::LAYOUT);
+}
 
 /// A 64-bit number, on which every fabric has atomic operations.
 ///

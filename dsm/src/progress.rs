@@ -6,23 +6,25 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use pangea_alloc::Heap;
-use pangea_rdma::{Completion, Fabric, NodeId, Presence};
+use pangea_rdma::{Completion, Fabric, NodeId, Presence, Region, Token};
 
 use crate::{
     Config, Error, Result,
     address_space::AddressSpace,
     allocation::Loans,
+    cache::Cache,
     naming::Names,
     outbox::Outbox,
     sync::Barrier,
     ticket::Tickets,
+    transfer::{Completed, Prefetch, Transfers},
     wire::{self, Message, Reply},
 };
 
@@ -34,15 +36,21 @@ const NAP: Duration = Duration::from_secs(60);
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) space: AddressSpace,
+    /// The region that holds a node's heap, on every node.
+    pub(crate) heap_region: Region,
     pub(crate) heap: Heap,
     pub(crate) barrier: Barrier,
     pub(crate) names: Names,
+    pub(crate) cache: Cache,
+    pub(crate) transfers: Transfers,
     loans: Loans,
     /// The epoch of the last loss, once all messages from before it are taken in: while it is zero,
     /// nobody need be asked about.
     pub(crate) losses: Arc<AtomicU64>,
     pub(crate) outbox: Outbox,
     tickets: Tickets,
+    // Held while messages are taken in: they are handled in the order in which they came.
+    inbox: Mutex<Vec<(NodeId, Message)>>,
     is_stopping: AtomicBool,
     // Last: its goodbye is said when all else is done.
     pub(crate) fabric: Box<dyn Fabric>,
@@ -50,10 +58,14 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { fabric, config, space, heap, barrier, outbox } = parts;
+        let Parts { fabric, config, space, heap_region, heap, barrier, outbox } = parts;
         Self {
+            cache: Cache::new(config.cache_bytes),
+            transfers: Transfers::default(),
+            inbox: Mutex::default(),
             config,
             space,
+            heap_region,
             heap,
             barrier,
             names: Names::default(),
@@ -74,6 +86,7 @@ impl Shared {
     /// The loss of `node`, as an error, if it is lost.
     pub(crate) fn check_present(&self, node: NodeId) -> Result {
         if self.fabric.is_lost(node) {
+            let node = self.fabric.first_cause(node);
             return Err(Error::PeerLost { node, epoch: self.fabric.epoch() });
         }
         Ok(())
@@ -111,9 +124,11 @@ impl Shared {
         } else {
             self.send(node, &message)
         };
-        let reply = sent.and_then(|()| self.tickets.wait(ticket, deadline, waiting_for, may_wait));
-        self.tickets.close(ticket);
-        reply
+        if let Err(error) = sent {
+            self.tickets.close(ticket);
+            return Err(error);
+        }
+        self.tickets.wait(ticket, deadline, waiting_for, may_wait)
     }
 
     /// The loss of `node`, as an error, once all that it sent before has been taken in.
@@ -146,16 +161,14 @@ impl Shared {
         if node == self.node() {
             self.answer(node, ticket, reply);
         } else {
-            // A node that cannot be answered is gone, and waits for nothing.
-            _ = self.send(node, &Message::Reply { ticket, reply });
+            self.outbox.answer(&*self.fabric, node, &Message::Reply { ticket, reply });
         }
     }
 
     /// Takes in an answer of `source`. Memory that nobody waits for any more is given back.
     fn answer(&self, source: NodeId, ticket: u64, reply: Reply) {
         if let Some(Reply::Allocated(offset)) = self.tickets.answer(source, ticket, reply) {
-            // A node that is gone has no heap to give back to.
-            _ = self.send(source, &Message::Free { offset });
+            self.outbox.answer(&*self.fabric, source, &Message::Free { offset });
         }
     }
 
@@ -173,9 +186,9 @@ impl Shared {
                 });
             }
             Message::Lookup { ticket, name } => {
-                if let Some(handle) = self.names.find(name, (source, ticket)) {
-                    self.reply(source, ticket, Reply::Found(handle));
-                }
+                self.names.find(name, (source, ticket), &|to, reply| {
+                    self.reply(to.0, to.1, reply);
+                });
             }
             Message::Reply { ticket, reply } => self.answer(source, ticket, reply),
             // Joining is over: a node that goes on with it is out of step, and gets no answer.
@@ -184,6 +197,44 @@ impl Shared {
             | Message::Answer { .. }
             | Message::Settle { .. } => {}
         }
+    }
+
+    /// Takes in, and handles, what has come.
+    pub(crate) fn take_in(&self) {
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut has_ended = false;
+        self.fabric.poll(&mut |completion| match completion {
+            Completion::Done { token, result } => has_ended |= self.complete(token, result),
+            Completion::Message { source, message } => {
+                // One that cannot be read is dropped: its sender will give up waiting.
+                if let Ok(message) = wire::decode(message) {
+                    inbox.push((source, message));
+                }
+            }
+            _ => {}
+        });
+        for (source, message) in inbox.drain(..) {
+            self.handle(source, message);
+        }
+        if has_ended {
+            // Another thread may wait for it.
+            self.fabric.ring(self.node());
+        }
+    }
+
+    /// Takes in a completion; whether it is a transfer's.
+    fn complete(&self, token: Token, result: pangea_rdma::Result<u64>) -> bool {
+        match self.transfers.complete(token, result) {
+            Completed::Other => {
+                self.outbox.complete(token);
+                return false;
+            }
+            Completed::Transfer => {}
+            Completed::Prefetch(Prefetch { home, runs }, is_there) => {
+                self.cache.settle(home, &runs, is_there);
+            }
+        }
+        true
     }
 
     /// Tells the thread to end.
@@ -203,13 +254,7 @@ impl Shared {
         while !self.is_stopping.load(Ordering::Acquire) {
             // Read before the messages: those that a node sent before it was lost are among them.
             let epoch = self.fabric.epoch();
-            let mut messages = Vec::new();
-            receive(&*self.fabric, &self.outbox, &mut |source, message| {
-                messages.push((source, message));
-            });
-            for (source, message) in messages {
-                self.handle(source, message);
-            }
+            self.take_in();
             if epoch != known_epoch {
                 known_epoch = epoch;
                 // Release: pairs with the Acquire in `check_answerable`; who sees it sees the
@@ -229,9 +274,23 @@ pub(crate) struct Parts {
     pub(crate) fabric: Box<dyn Fabric>,
     pub(crate) config: Config,
     pub(crate) space: AddressSpace,
+    pub(crate) heap_region: Region,
     pub(crate) heap: Heap,
     pub(crate) barrier: Barrier,
     pub(crate) outbox: Outbox,
+}
+
+/// The first node that is gone and `is_missed`. Those that died come first: the others may have
+/// left because of them.
+pub(crate) fn first_gone(
+    fabric: &dyn Fabric,
+    is_missed: &dyn Fn(NodeId) -> bool,
+) -> Option<NodeId> {
+    let find = |presence| {
+        NodeId::all(fabric.nodes())
+            .find(|&node| fabric.presence(node) == presence && is_missed(node))
+    };
+    find(Presence::Died).or_else(|| find(Presence::Left))
 }
 
 /// Polls once. A message that cannot be read is dropped: its sender will give up waiting for an

@@ -2,28 +2,43 @@
 //! it.
 //!
 //! After the last round everybody has heard, directly or not, from everybody (dissemination
-//! barrier: Hensgen, Finkel and Manber, 1988). Telling is a store to a word of the other's page.
+//! barrier: Hensgen, Finkel and Manber, 1988). Telling is a store to a word of the other's page, or
+//! a signal to it where the other is on another host.
+//!
+//! ```text
+//! page   a word for each round, set by who tells
+//!        a word for the barriers that its node has passed
+//!        a word for each node, for the barriers that one of another host had passed when it left
+//! ```
 
 use std::{
     hint::spin_loop,
     sync::{
-        Arc, Mutex, MutexGuard, TryLockError,
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicU64, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use pangea_rdma::{Fabric, Mapping, NodeId};
+use pangea_rdma::{Fabric, Mapping, NodeId, Region, RemoteAddr, bootstrap::local::NODES_MAX};
 
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    progress::first_gone,
+    transfer::{drive, signal},
+};
 
 /// Bytes between the words of two rounds: two cache lines of x86, one of Apple silicon.
 const ROUND_BYTES: u64 = 128;
 /// The place, behind those of all rounds, of the word that counts the barriers a node has passed.
 const PASSED: u32 = u16::BITS;
+/// Offset of the words for nodes of other hosts.
+const FAREWELLS: u16 = (16 + 1) * 128;
 /// Bytes of the page with a node's words.
-pub(crate) const PAGE_LEN: usize = (PASSED as usize + 1) * 128;
+pub(crate) const PAGE_LEN: usize = FAREWELLS as usize + 8 * NODES_MAX as usize;
+
+const _: () = assert!(FAREWELLS as u64 == (PASSED as u64 + 1) * ROUND_BYTES);
 /// Between two looks whether another thread is done with its barrier; it is rare that two want one.
 const TURN: Duration = Duration::from_micros(100);
 /// Looks at a word before the other node is told to wake, if it sleeps.
@@ -49,29 +64,39 @@ impl Deadline {
 /// A node's part in the barriers of its cluster.
 #[derive(Debug)]
 pub(crate) struct Barrier {
-    // By node.
-    pages: Vec<Arc<Mapping>>,
+    // The region that holds the page of a node, on every node.
+    region: Region,
+    // By node; `None` for those of other hosts.
+    pages: Vec<Option<Arc<Mapping>>>,
     // Barriers that this node has passed.
     passed: Mutex<u64>,
 }
 
 impl Barrier {
-    pub(crate) fn new(pages: Vec<Arc<Mapping>>) -> Self {
-        Self { pages, passed: Mutex::new(0) }
+    pub(crate) fn new(region: Region, pages: Vec<Option<Arc<Mapping>>>) -> Self {
+        Self { region, pages, passed: Mutex::new(0) }
     }
 
     /// Waits until every node has come here as often as this one.
     ///
-    /// One that has failed can be tried again: it goes on where it was.
-    pub(crate) fn wait(&self, fabric: &dyn Fabric, deadline: Deadline) -> Result {
+    /// One that has failed can be tried again: it goes on where it was. What comes meanwhile goes
+    /// to `take`.
+    pub(crate) fn wait(
+        &self,
+        fabric: &dyn Fabric,
+        take: &mut dyn FnMut(),
+        deadline: Deadline,
+    ) -> Result {
         let mut passed = self.turn(deadline)?;
         let number = *passed + 1;
         let nodes = u32::from(fabric.nodes());
         let rounds = (0..u16::BITS).take_while(|round| 1 << round < nodes);
         for round in rounds {
-            self.pass_round(fabric, round, number, deadline)?;
+            self.pass_round(&mut Round { fabric, take, round, number, deadline })?;
         }
-        self.word(fabric.node(), PASSED)?.tell(number);
+        if let Some(word) = self.word(fabric.node(), PASSED) {
+            word.tell(number);
+        }
         *passed = number;
         Ok(())
     }
@@ -95,19 +120,16 @@ impl Barrier {
         }
     }
 
-    fn pass_round(
-        &self,
-        fabric: &dyn Fabric,
-        round: u32,
-        number: u64,
-        deadline: Deadline,
-    ) -> Result {
+    fn pass_round(&self, round: &mut Round<'_>) -> Result {
+        let Round { fabric, number, .. } = *round;
         let (nodes, node) = (u32::from(fabric.nodes()), u32::from(fabric.node().number()));
-        let step = 1 << round;
+        let step = 1 << round.round;
         let peer = |number: u32| NodeId::new(u16::try_from(number % nodes).expect("a node"));
         let (to, from) = (peer(node + step), peer(node + nodes - step));
-        self.word(to, round)?.tell(number);
-        let word = self.word(fabric.node(), round)?;
+        self.tell(to, round)?;
+        let Some(word) = self.word(fabric.node(), round.round) else {
+            unreachable!("a node maps its own page")
+        };
         let told_at_once = (0..LOOKS).any(|_| {
             let has_heard = word.has_heard(number);
             if !has_heard {
@@ -115,12 +137,14 @@ impl Barrier {
             }
             has_heard
         });
-        fabric.ring(to);
+        if self.word(to, PASSED).is_some() {
+            fabric.ring(to);
+        }
         if told_at_once {
             return Ok(());
         }
         let (start, mut lost) = (Instant::now(), None);
-        fabric.wait_until(deadline.instant(), &mut || {
+        drive(fabric, round.take, round.deadline.instant(), &mut || {
             if word.has_heard(number) {
                 return true;
             }
@@ -138,19 +162,62 @@ impl Barrier {
         Err(Error::TimedOut { waiting_for, after: start.elapsed() })
     }
 
+    /// Tells `to` that this node has come.
+    fn tell(&self, to: NodeId, round: &mut Round<'_>) -> Result {
+        if let Some(word) = self.word(to, round.round) {
+            word.tell(round.number);
+            return Ok(());
+        }
+        let offset = u64::from(round.round) * ROUND_BYTES;
+        let target = RemoteAddr { node: to, region: self.region, offset };
+        signal(round.fabric, round.take, target, round.number)
+    }
+
+    /// Tells the nodes of other hosts, before this one leaves, which barriers it has passed: then
+    /// they need not miss it there.
+    pub(crate) fn say_farewell(&self, fabric: &dyn Fabric, take: &mut dyn FnMut()) {
+        let passed = *self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let offset = farewell_of(fabric.node());
+        for node in NodeId::all(fabric.nodes()).filter(|&node| self.word(node, PASSED).is_none()) {
+            // A node that is gone needs no farewell.
+            _ = signal(fabric, take, RemoteAddr { node, region: self.region, offset }, passed);
+        }
+    }
+
     /// A node that is gone and has not passed the barrier: nobody can pass it.
     fn missing(&self, fabric: &dyn Fabric, number: u64) -> Option<NodeId> {
         if fabric.epoch() == 1 {
             return None;
         }
-        let has_passed = |node| self.word(node, PASSED).is_ok_and(|word| word.has_heard(number));
-        NodeId::all(fabric.nodes()).find(|&node| fabric.is_lost(node) && !has_passed(node))
+        let own = self.pages[fabric.node().index()].as_ref();
+        let has_passed = |node: NodeId| {
+            let farewell = || Some(RoundWord(own?.word(farewell_of(node)).ok()?));
+            let word = self.word(node, PASSED).or_else(farewell);
+            word.is_some_and(|word| word.has_heard(number))
+        };
+        first_gone(fabric, &|node| !has_passed(node))
     }
 
-    fn word(&self, node: NodeId, round: u32) -> Result<RoundWord<'_>> {
-        let page = &self.pages[node.index()];
-        Ok(RoundWord(page.word(u64::from(round) * ROUND_BYTES)?))
+    /// A word of the page of `node`, if that is on this host.
+    fn word(&self, node: NodeId, round: u32) -> Option<RoundWord<'_>> {
+        let page = self.pages[node.index()].as_ref()?;
+        let word = page.word(u64::from(round) * ROUND_BYTES);
+        Some(RoundWord(word.expect("a page has a word for each round")))
     }
+}
+
+/// Offset, in the page of a node, of the word for `node` of another host.
+fn farewell_of(node: NodeId) -> u64 {
+    u64::from(FAREWELLS) + 8 * u64::from(node.number())
+}
+
+/// A node's part in one round of a barrier.
+struct Round<'a> {
+    fabric: &'a dyn Fabric,
+    take: &'a mut dyn FnMut(),
+    round: u32,
+    number: u64,
+    deadline: Deadline,
 }
 
 /// The word through which a node hears, in one round, that another has come.

@@ -28,7 +28,7 @@ struct Ticket {
 }
 
 impl Tickets {
-    /// A number for a request to `asked`, until it is closed.
+    /// A number for a request to `asked`, until it is closed, or was waited for.
     pub(crate) fn issue(&self, asked: NodeId) -> u64 {
         // Relaxed: a ticket need only differ from the others.
         let ticket = self.last.fetch_add(1, Ordering::Relaxed);
@@ -36,6 +36,7 @@ impl Tickets {
         ticket
     }
 
+    /// Closes a request that was not sent.
     pub(crate) fn close(&self, ticket: u64) {
         self.lock().remove(&ticket);
     }
@@ -58,6 +59,8 @@ impl Tickets {
         self.changed.notify_all();
     }
 
+    /// The answer to the request that has `ticket`, which is closed then, whether one came or not:
+    /// what comes later is given back by [`answer`](Self::answer), and nothing comes in between.
     pub(crate) fn wait(
         &self,
         ticket: u64,
@@ -67,24 +70,59 @@ impl Tickets {
     ) -> Result<Reply> {
         let start = Instant::now();
         let mut open = self.lock();
-        loop {
+        let reply = loop {
             if let Some(reply) = open.get_mut(&ticket).and_then(|ticket| ticket.reply.take()) {
-                return Ok(reply);
+                break Ok(reply);
             }
-            may_wait()?;
+            if let Err(error) = may_wait() {
+                break Err(error);
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let waiting_for = waiting_for.to_owned();
-                return Err(Error::TimedOut { waiting_for, after: start.elapsed() });
+                break Err(Error::TimedOut { waiting_for, after: start.elapsed() });
             }
             open = match self.changed.wait_timeout(open, left) {
                 Ok((guard, _)) => guard,
                 Err(poisoned) => poisoned.into_inner().0,
             };
-        }
+        };
+        // The lock is the one under which there was no answer.
+        open.remove(&ticket);
+        reply
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Ticket>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOME: NodeId = NodeId::new(1);
+
+    #[test]
+    fn an_answer_that_comes_too_late_is_given_back() {
+        let tickets = Tickets::default();
+        let lost = || Err(Error::PeerLost { node: HOME, epoch: 2 });
+        for may_wait in [&(|| Ok(())) as &dyn Fn() -> Result, &lost] {
+            let ticket = tickets.issue(HOME);
+            tickets.wait(ticket, Instant::now(), "memory", may_wait).unwrap_err();
+            let late = tickets.answer(HOME, ticket, Reply::Allocated(64));
+            assert_eq!(late, Some(Reply::Allocated(64)));
+        }
+    }
+
+    #[test]
+    fn an_answer_that_came_in_time_is_had_whatever_happens_then() {
+        let tickets = Tickets::default();
+        let ticket = tickets.issue(HOME);
+        assert_eq!(tickets.answer(HOME, ticket, Reply::Published), None);
+        let lost = || Err(Error::PeerLost { node: HOME, epoch: 2 });
+        let reply = tickets.wait(ticket, Instant::now(), "a name", &lost);
+        assert_eq!(reply.unwrap(), Reply::Published);
+        assert!(tickets.lock().is_empty());
     }
 }

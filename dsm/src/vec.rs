@@ -2,21 +2,20 @@
 
 use std::{
     ops::RangeBounds,
-    ptr::NonNull,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use pangea_rdma::{copy_in, copy_out};
+use pangea_rdma::{Op, RemoteAddr, copy_in, copy_out};
 
 use crate::{
     Error, FrozenVec, GlobalPtr, Part, Portable, Publish, Result, Word,
     allocation::Allocation,
     cluster::Member,
     element::{self, bytes_of, bytes_of_mut},
-    handle::{Handle, sealed::Wire},
+    handle::{Handle, Place, Run, sealed::Wire},
     wire::HandleWire,
 };
 
@@ -74,7 +73,8 @@ impl<T: Portable> GlobalVec<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`].
+    /// [`Error::OutOfBounds`]; [`Error::PeerLost`] where [`slice_mut`](Self::slice_mut) has written
+    /// what the home is to have, and it is gone.
     pub fn pointer(&self, index: usize) -> Result<GlobalPtr<T>> {
         self.handle.pointer(index)
     }
@@ -86,9 +86,12 @@ impl<T: Portable> GlobalVec<T> {
     /// [`Error::OutOfBounds`], [`Error::PeerLost`].
     #[inline]
     pub fn get(&self, index: usize) -> Result<T> {
-        let place = self.handle.element(index)?;
-        // SAFETY: `element` returns a place inside a window, mapped as long as the handle lives.
-        Ok(unsafe { element::load(place) })
+        match self.handle.element(index)? {
+            // SAFETY: `element` returns a place inside a window, mapped as long as the handle
+            // lives.
+            Place::Near(place) => Ok(unsafe { element::load(place) }),
+            Place::Far(source) => self.handle.shared().load_far(source),
+        }
     }
 
     /// Writes an element.
@@ -98,11 +101,16 @@ impl<T: Portable> GlobalVec<T> {
     /// [`Error::OutOfBounds`], [`Error::PeerLost`].
     #[inline]
     pub fn put(&self, index: usize, value: T) -> Result {
-        let place = self.handle.element(index)?;
-        // SAFETY: `element` returns a place inside a window, mapped as long as the handle lives; no
-        // reference to an element exists (`slice_mut` borrows the vector exclusively).
-        unsafe { element::store(place, value) };
-        Ok(())
+        match self.handle.element(index)? {
+            Place::Near(place) => {
+                // SAFETY: `element` returns a place inside a window, mapped as long as the handle
+                // lives; no reference to an element exists (`slice_mut` borrows the vector
+                // exclusively).
+                unsafe { element::store(place, value) };
+                Ok(())
+            }
+            Place::Far(target) => self.handle.shared().store_far(target, value),
+        }
     }
 
     /// Reads the elements from `start` on into `target`.
@@ -114,12 +122,17 @@ impl<T: Portable> GlobalVec<T> {
         let mut range = self.handle.resolve(start..start.saturating_add(target.len()))?;
         let mut target = target;
         while !range.is_empty() {
-            let (place, count) = self.handle.run(range.clone())?;
-            let (part, rest) = target.split_at_mut(count);
-            // SAFETY: `run` returns `count` elements inside a window, mapped as long as the handle
-            // lives; a local slice does not overlap them.
-            unsafe { copy_out(place.cast(), bytes_of_mut(part)) };
-            (target, range.start) = (rest, range.start + count);
+            let run = self.handle.run(range.clone())?;
+            let (part, rest) = target.split_at_mut(run.len());
+            match run.place()? {
+                // SAFETY: `run` returns that many elements inside a window, mapped as long as the
+                // handle lives; a local slice does not overlap them.
+                Place::Near(place) => unsafe { copy_out(place.cast(), bytes_of_mut(part)) },
+                Place::Far(source) => {
+                    self.handle.shared().read_far(source, bytes_of_mut(part))?;
+                }
+            }
+            (target, range.start) = (rest, range.start + run.len());
         }
         Ok(())
     }
@@ -133,17 +146,25 @@ impl<T: Portable> GlobalVec<T> {
         let mut range = self.handle.resolve(start..start.saturating_add(source.len()))?;
         let mut source = source;
         while !range.is_empty() {
-            let (place, count) = self.handle.run(range.clone())?;
-            let (part, rest) = source.split_at(count);
-            // SAFETY: `run` returns `count` elements inside a window, mapped as long as the handle
-            // lives; a local slice does not overlap them, and no reference to them exists.
-            unsafe { copy_in(bytes_of(part), place.cast()) };
-            (source, range.start) = (rest, range.start + count);
+            let run = self.handle.run(range.clone())?;
+            let (part, rest) = source.split_at(run.len());
+            match run.place()? {
+                // SAFETY: `run` returns that many elements inside a window, mapped as long as the
+                // handle lives; a local slice does not overlap them, and no reference to them
+                // exists.
+                Place::Near(place) => unsafe { copy_in(bytes_of(part), place.cast()) },
+                Place::Far(target) => self.handle.shared().write_far(bytes_of(part), target)?,
+            }
+            (source, range.start) = (rest, range.start + run.len());
         }
         Ok(())
     }
 
     /// Borrows elements as a slice, to be filled in place, while nobody else knows of the vector.
+    ///
+    /// What is written to a vector of another host is brought to its home by the next use of the
+    /// vector: any access, [`freeze`](Self::freeze), [`pointer`](Self::pointer), or when it is
+    /// [published](crate::Cluster::publish). A pointer that was taken before does not do that.
     ///
     /// # Errors
     ///
@@ -153,7 +174,7 @@ impl<T: Portable> GlobalVec<T> {
         if self.handle.allocation().is_published() {
             return Err(Error::Published);
         }
-        let place = contiguous(&self.handle, range)?;
+        let place = contiguous(&self.handle, range)?.writable()?;
         // SAFETY: the elements are inside a window, mapped as long as the handle lives, aligned,
         // and valid whatever their bytes (`Portable`). Nobody else accesses them while `self` is
         // borrowed: the allocation is this handle's alone, as it was never published and
@@ -181,6 +202,7 @@ impl<T: Portable> GlobalVec<T> {
         if self.handle.allocation().is_published() {
             return Err(Error::Published);
         }
+        self.handle.allocation().bring_home()?;
         Ok(FrozenVec::new(self.handle))
     }
 
@@ -203,9 +225,15 @@ impl<T: Word> GlobalVec<T> {
     /// [`Error::OutOfBounds`], [`Error::PeerLost`].
     #[inline]
     pub fn fetch_add(&self, index: usize, addend: T) -> Result<T> {
-        let word = self.word(index)?;
-        // SeqCst: atomics of all words have one order.
-        Ok(T::from_word(word.fetch_add(addend.to_word(), Ordering::SeqCst)))
+        let addend = addend.to_word();
+        let before = match self.word(index)? {
+            // SeqCst: atomics of all words have one order.
+            Where::Near(word) => word.fetch_add(addend, Ordering::SeqCst),
+            Where::Far(target) => {
+                self.handle.shared().atomic_far(Op::FetchAdd { target, addend })?
+            }
+        };
+        Ok(T::from_word(before))
     }
 
     /// Replaces an element and returns the value before. Sequentially consistent.
@@ -215,8 +243,13 @@ impl<T: Word> GlobalVec<T> {
     /// [`Error::OutOfBounds`], [`Error::PeerLost`].
     #[inline]
     pub fn swap(&self, index: usize, value: T) -> Result<T> {
-        // SeqCst: atomics of all words have one order.
-        Ok(T::from_word(self.word(index)?.swap(value.to_word(), Ordering::SeqCst)))
+        let value = value.to_word();
+        let before = match self.word(index)? {
+            // SeqCst: atomics of all words have one order.
+            Where::Near(word) => word.swap(value, Ordering::SeqCst),
+            Where::Far(target) => self.handle.shared().atomic_far(Op::Swap { target, value })?,
+        };
+        Ok(T::from_word(before))
     }
 
     /// Replaces an element by `desired` if it is `expected`, and returns the value before, which
@@ -228,35 +261,52 @@ impl<T: Word> GlobalVec<T> {
     #[inline]
     pub fn compare_exchange(&self, index: usize, expected: T, desired: T) -> Result<T> {
         let (expected, desired) = (expected.to_word(), desired.to_word());
-        let word = self.word(index)?;
-        // SeqCst: atomics of all words have one order.
-        let before = word.compare_exchange(expected, desired, Ordering::SeqCst, Ordering::SeqCst);
-        Ok(T::from_word(before.unwrap_or_else(|now| now)))
+        let before = match self.word(index)? {
+            Where::Near(word) => {
+                // SeqCst: atomics of all words have one order.
+                let order = Ordering::SeqCst;
+                let swapped = word.compare_exchange(expected, desired, order, order);
+                swapped.unwrap_or_else(|now| now)
+            }
+            Where::Far(target) => {
+                self.handle.shared().atomic_far(Op::CompareSwap { target, expected, desired })?
+            }
+        };
+        Ok(T::from_word(before))
     }
 
     #[inline]
-    fn word(&self, index: usize) -> Result<&AtomicU64> {
-        let place = self.handle.element(index)?.cast::<AtomicU64>();
+    fn word(&self, index: usize) -> Result<Where<'_>> {
+        let place = match self.handle.element(index)? {
+            Place::Near(place) => place.cast::<AtomicU64>(),
+            Place::Far(target) => return Ok(Where::Far(target)),
+        };
         // SAFETY: `element` returns a place inside a window, mapped as long as the handle lives,
         // with the size and alignment of `u64` (`Word`); no reference to an element exists
         // (`slice_mut` borrows the vector exclusively), and others access it atomically or by
         // foreign code.
-        Ok(unsafe { place.as_ref() })
+        Ok(Where::Near(unsafe { place.as_ref() }))
     }
 }
 
-/// The place of elements that all live on one node.
+/// Where a word is.
+enum Where<'a> {
+    Near(&'a AtomicU64),
+    Far(RemoteAddr),
+}
+
+/// Elements that all live on one node.
 pub(crate) fn contiguous<T: Portable>(
     handle: &Handle<T>,
     range: impl RangeBounds<usize>,
-) -> Result<NonNull<[T]>> {
+) -> Result<Run<'_, T>> {
     let range = handle.resolve(range)?;
-    let (place, count) = handle.run(range.clone())?;
-    if count < range.len() {
-        let (start, part_end) = (range.start, range.start + count);
+    let run = handle.run(range.clone())?;
+    if run.len() < range.len() {
+        let (start, part_end) = (range.start, range.start + run.len());
         return Err(Error::NotContiguous { start, part_end });
     }
-    Ok(NonNull::slice_from_raw_parts(place, count))
+    Ok(run)
 }
 
 impl<T: Portable> Publish for GlobalVec<T> {}

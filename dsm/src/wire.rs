@@ -10,7 +10,7 @@ use pangea_rdma::MESSAGE_LEN_MAX;
 use crate::{Error, Result};
 
 /// The version of these messages, which all nodes of a cluster share.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 
 /// What nodes tell each other.
 #[derive(Clone, Debug, Decode, Encode, PartialEq)]
@@ -59,10 +59,8 @@ pub(crate) struct HandleWire {
     pub(crate) is_frozen: bool,
     /// The name of the element's type.
     pub(crate) type_name: String,
-    /// Bytes of an element.
-    pub(crate) size: u64,
-    /// Alignment of an element, in bytes.
-    pub(crate) align: u64,
+    /// What the bytes of an element mean.
+    pub(crate) layout: u64,
     /// Home, offset and elements of each part, in order.
     pub(crate) parts: Vec<(u16, u64, u64)>,
 }
@@ -106,7 +104,7 @@ mod tests {
 
     fn handle(parts: u16) -> HandleWire {
         let parts = (0..parts).map(|home| (home, 1 << 47, 1 << 40)).collect();
-        HandleWire { is_frozen: true, type_name: "f32".to_owned(), size: 4, align: 4, parts }
+        HandleWire { is_frozen: true, type_name: "f32".to_owned(), layout: u64::MAX, parts }
     }
 
     #[test]

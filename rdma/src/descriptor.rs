@@ -79,6 +79,49 @@ pub(crate) fn receive(
     Ok((received, descriptors.pop()))
 }
 
+/// Sends some of `parts`, one after the other, without blocking; returns how many bytes.
+///
+/// # Safety
+///
+/// The parts are mapped during the call.
+pub(crate) unsafe fn send_parts(socket: RawFd, parts: &[libc::iovec]) -> io::Result<usize> {
+    let message = parts_of(parts);
+    let flags = os::NO_SIGNAL | libc::MSG_DONTWAIT;
+    retry(|| {
+        if let [only] = parts {
+            // SAFETY: the caller vouches for the part.
+            return unsafe { libc::send(socket, only.iov_base, only.iov_len, flags) };
+        }
+        // SAFETY: `message` lives during the call, and what it names does too (the caller).
+        unsafe { libc::sendmsg(socket, &raw const message, flags) }
+    })
+}
+
+/// Receives into `parts`, one after the other, without blocking; returns how many bytes.
+///
+/// # Safety
+///
+/// The parts are mapped during the call, and may be written as by another process.
+pub(crate) unsafe fn receive_parts(socket: RawFd, parts: &[libc::iovec]) -> io::Result<usize> {
+    let mut message = parts_of(parts);
+    retry(|| {
+        if let [only] = parts {
+            // SAFETY: the caller vouches for the part.
+            return unsafe { libc::recv(socket, only.iov_base, only.iov_len, libc::MSG_DONTWAIT) };
+        }
+        // SAFETY: `message` lives during the call, and what it names does too (the caller).
+        unsafe { libc::recvmsg(socket, &raw mut message, libc::MSG_DONTWAIT) }
+    })
+}
+
+fn parts_of(parts: &[libc::iovec]) -> libc::msghdr {
+    // SAFETY: all zero is a valid `msghdr`: null pointers and zero lengths.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = parts.as_ptr().cast_mut();
+    message.msg_iovlen = parts.len() as _;
+    message
+}
+
 /// Receives exactly `buffer`, and the descriptor that came with it.
 pub(crate) fn receive_exact(socket: &UnixStream, buffer: &mut [u8]) -> io::Result<Option<OwnedFd>> {
     let mut descriptor = None;
@@ -161,7 +204,7 @@ fn retry(mut call: impl FnMut() -> isize) -> io::Result<usize> {
 }
 
 /// Makes a closed peer of `socket` an error, not a signal, for whoever holds it.
-pub(crate) fn no_signal(socket: &UnixStream) {
+pub(crate) fn no_signal(socket: &impl AsRawFd) {
     os::no_signal(socket.as_raw_fd());
 }
 

@@ -65,6 +65,15 @@ pub enum Error {
         /// What was found, the rule it breaks, the remedy.
         reason: String,
     },
+    /// An RDMA device, or its library, does not do what was asked; another path may.
+    Device {
+        /// The device.
+        device: String,
+        /// The call, or what it was for.
+        call: &'static str,
+        /// Its answer, the likely cause, the remedy.
+        reason: String,
+    },
     /// The operating system refused a call.
     Os {
         /// The call, with what it was for.
@@ -111,6 +120,7 @@ impl fmt::Display for Error {
             Self::JoinFailed { reason } => write!(f, "cannot join the cluster: {reason}"),
             Self::Protocol { reason } => write!(f, "protocol error: {reason}"),
             Self::Config { field, reason } => write!(f, "{field}: {reason}"),
+            Self::Device { device, call, reason } => write!(f, "{device}: {call}: {reason}"),
             Self::Os { call, source } if source.raw_os_error() == Some(libc::EMFILE) => {
                 write!(f, "{call} failed, as the limit on open files (ulimit -n) is too low")
             }

@@ -1,11 +1,15 @@
 //! What every wire can do: operations as data, completions, waiting.
 
-use std::{fmt, ptr::NonNull, sync::Arc, time::Instant};
+use std::{borrow::Cow, fmt, ptr::NonNull, sync::Arc, time::Instant};
 
-use crate::{Mapping, NodeId, Result, SharedObject};
+use crate::{Error, Mapping, NodeId, Result, SharedObject};
 
 /// Bytes of the longest message: a frame.
 pub const MESSAGE_LEN_MAX: usize = 4096;
+
+/// Messages of a node that a peer keeps at most: those that its [`poll`](Fabric::poll) has not
+/// handed out. A fabric may keep fewer.
+pub const MESSAGES_MAX: u32 = 1024;
 
 /// What the poster of a request calls it; comes back with its completion.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -31,7 +35,8 @@ pub struct RemoteAddr {
 pub struct Capabilities {
     /// The peer's regions can be mapped here: a load is a read, a store is a write.
     pub mapped: bool,
-    /// Reads, writes and atomics need no agent at the peer.
+    /// Reads and writes need no agent at the peer, unless they follow what does: over some wires,
+    /// atomics and signals, until they are known to be done.
     pub one_sided: bool,
 }
 
@@ -76,13 +81,37 @@ pub enum Op {
         /// The new value.
         desired: u64,
     },
+    /// Sets a remote 64-bit word, and wakes who waits for it there; complete when it is on its way.
+    /// It arrives after all that was posted to that node before.
+    Signal {
+        /// The word; its offset is a multiple of 8.
+        target: RemoteAddr,
+        /// What it becomes.
+        value: u64,
+    },
     /// Sends a message of at most [`MESSAGE_LEN_MAX`] bytes; complete when `message` may be reused.
+    /// The queue is full when so many wait to be polled at the target as it keeps.
     Send {
         /// To whom.
         target: NodeId,
         /// The bytes, in this process.
         message: NonNull<[u8]>,
     },
+}
+
+impl Op {
+    /// The node that it is an operation on.
+    pub fn node(&self) -> NodeId {
+        match *self {
+            Self::Read { source: at, .. }
+            | Self::Write { target: at, .. }
+            | Self::FetchAdd { target: at, .. }
+            | Self::Swap { target: at, .. }
+            | Self::CompareSwap { target: at, .. }
+            | Self::Signal { target: at, .. } => at.node,
+            Self::Send { target, .. } => target,
+        }
+    }
 }
 
 /// An operation, and the name under which its completion comes back.
@@ -114,6 +143,45 @@ pub enum Completion<'a> {
     },
 }
 
+impl Completion<'_> {
+    /// Who sent the message, if it is one.
+    pub(crate) fn source(&self) -> Option<NodeId> {
+        match *self {
+            Self::Message { source, .. } => Some(source),
+            Self::Done { .. } => None,
+        }
+    }
+}
+
+/// A region of a peer.
+#[derive(Debug)]
+pub enum PeerMemory {
+    /// It can be mapped here ([`Capabilities::mapped`]).
+    Object(SharedObject),
+    /// It is reached by operations only, and has that many bytes.
+    Remote(u64),
+}
+
+/// How a node reaches another, in words.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Way {
+    /// What is used, in a few words.
+    pub name: Cow<'static, str>,
+    /// Where it leads, and why it was taken.
+    pub reason: Cow<'static, str>,
+}
+
+impl Way {
+    /// That of a node to itself.
+    pub(crate) const ITSELF: Self =
+        Self { name: Cow::Borrowed("itself"), reason: Cow::Borrowed("it is this node") };
+    /// That to the nodes of the same host.
+    pub(crate) const SHM: Self = Self {
+        name: Cow::Borrowed("shared memory"),
+        reason: Cow::Borrowed("it is on the same host"),
+    };
+}
+
 /// Whether a node is there.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Presence {
@@ -142,15 +210,16 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     /// its memories in the same order, so that they have the same numbers everywhere.
     fn register(&self, memory: Arc<Mapping>) -> Result<Region>;
 
-    /// The memory object of a region that `peer` has registered or will have before `deadline`,
-    /// where [`Capabilities::mapped`] holds; to be mapped and handed to [`attach`](Self::attach).
-    fn object(&self, peer: NodeId, region: Region, deadline: Instant) -> Result<SharedObject>;
+    /// A region that `peer` has registered, or will have before `deadline`. Where it can be mapped,
+    /// it is to be handed to [`attach`](Self::attach) once it is.
+    fn region(&self, peer: NodeId, region: Region, deadline: Instant) -> Result<PeerMemory>;
 
     /// Tells the fabric where a peer's region has been mapped, so that it uses that mapping.
     fn attach(&self, peer: NodeId, region: Region, memory: Arc<Mapping>);
 
     /// Starts the requests of `batch` in order, and returns how many; fewer than all where a queue
-    /// is full: poll, then post the rest. Every request started completes exactly once.
+    /// is full: poll, then post the rest. Every request started completes exactly once. A queue of
+    /// messages that is full, as their target does not poll, holds up nothing but messages to it.
     ///
     /// # Safety
     ///
@@ -171,11 +240,16 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     /// Makes the next [`wait`](Self::wait) of this node return, or the one that blocks now.
     fn wake(&self);
 
-    /// Waits until `ready` becomes true by what a peer wrote before it called [`ring`](Self::ring),
-    /// or until `deadline`; returns whether it is ready. A lost node rings too.
+    /// Whether [`poll`](Self::poll) would find something that came over a wire.
+    fn has_arrived(&self) -> bool;
+
+    /// Waits until `ready` becomes true by a signal, by what a peer wrote before it called
+    /// [`ring`](Self::ring), or by what has come over a wire; or until `deadline`. Returns whether
+    /// it is ready. A lost node rings too.
     fn wait_until(&self, deadline: Instant, ready: &mut dyn FnMut() -> bool) -> bool;
 
-    /// Wakes `peer`, if it blocks in [`wait_until`](Self::wait_until).
+    /// Wakes who blocks in [`wait_until`](Self::wait_until) at `peer`, which is on this host or
+    /// this node itself.
     fn ring(&self, peer: NodeId);
 
     /// A number that grows whenever a node is lost.
@@ -184,8 +258,45 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     /// Whether `peer` is there.
     fn presence(&self, peer: NodeId) -> Presence;
 
+    /// How `peer` is reached, for people.
+    fn way(&self, peer: NodeId) -> &Way;
+
+    /// Whom to name to who finds that `peer` is lost: `peer`, but where it left and another has
+    /// died, that one. A node that loses one of the others usually leaves.
+    fn first_cause(&self, peer: NodeId) -> NodeId {
+        let mut nodes = NodeId::all(self.nodes());
+        let died = || nodes.find(|&node| self.presence(node) == Presence::Died);
+        (self.presence(peer) == Presence::Left).then(died).flatten().unwrap_or(peer)
+    }
+
     /// Whether `peer` has died or left.
     fn is_lost(&self, peer: NodeId) -> bool {
         self.presence(peer) != Presence::Here
+    }
+}
+
+/// Waits until `find` finds how many bytes a region of a peer has, which is reached by operations;
+/// until `deadline` at most.
+pub(crate) fn await_region(
+    fabric: &dyn Fabric,
+    (peer, region): (NodeId, Region),
+    deadline: Instant,
+    find: &dyn Fn() -> Option<u64>,
+) -> Result<PeerMemory> {
+    let start = Instant::now();
+    let mut len = None;
+    let is_over = fabric.wait_until(deadline, &mut || {
+        len = find();
+        len.is_some() || fabric.is_lost(peer)
+    });
+    match len {
+        Some(len) => Ok(PeerMemory::Remote(len)),
+        None if is_over => {
+            Err(Error::PeerLost { node: fabric.first_cause(peer), epoch: fabric.epoch() })
+        }
+        None => {
+            let waiting_for = format!("{peer} to announce region {}", region.0);
+            Err(Error::TimedOut { waiting_for, after: start.elapsed() })
+        }
     }
 }

@@ -12,10 +12,11 @@ mod os;
 use std::{
     fs::File,
     hint::black_box,
+    ops::Range,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     ptr::NonNull,
     // std's: words of memory that is mapped are no part of a model.
-    sync::{Arc, atomic::AtomicU64},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
 };
 
 use crate::{
@@ -92,6 +93,8 @@ impl SharedObject {
 pub struct Mapping {
     address: NonNull<u8>,
     object: SharedObject,
+    // Parts whose pages devices use: those stay.
+    pinned: Mutex<Vec<Range<u64>>>,
     // Held so that the pages stay mapped.
     _reservation: Arc<Reservation>,
 }
@@ -113,7 +116,7 @@ impl Mapping {
         object: SharedObject,
         reservation: Arc<Reservation>,
     ) -> Self {
-        Self { address, object, _reservation: reservation }
+        Self { address, object, pinned: Mutex::default(), _reservation: reservation }
     }
 
     /// Makes `len` bytes of shared memory, all zero, and maps them wherever there is room.
@@ -181,11 +184,17 @@ impl Mapping {
         Ok(())
     }
 
-    /// Gives the memory of whole pages inside the range back to the system; they read as zero
-    /// afterwards, as does the rest of the range.
+    /// Gives the memory of whole pages inside the range back to the system, unless a device uses
+    /// some of them; they read as zero afterwards, as does the rest of the range.
     pub fn clear(&self, offset: u64, len: u64) -> Result {
         let page = page_size() as u64;
         let start = self.range(offset, len)?;
+        // Held so that nothing is pinned meanwhile.
+        let pinned = self.pinned();
+        if pinned.iter().any(|pin| pin.start < offset + len && offset < pin.end) {
+            self.zero(start, len);
+            return Ok(());
+        }
         let first = offset.next_multiple_of(page).min(offset + len);
         let last = ((offset + len) / page * page).max(first);
         if last > first {
@@ -194,6 +203,11 @@ impl Mapping {
         self.zero(start, first - offset);
         self.zero(self.range(last, offset + len - last)?, offset + len - last);
         Ok(())
+    }
+
+    fn pinned(&self) -> MutexGuard<'_, Vec<Range<u64>>> {
+        // The list is whole between any two calls of its methods.
+        self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn zero(&self, start: NonNull<u8>, len: u64) {
@@ -211,6 +225,29 @@ impl Mapping {
         self.range(offset, len)?;
         os::coalesce(self, offset..offset + len);
         Ok(())
+    }
+}
+
+/// Keeps the pages of a part of a mapping, which a device is to use by their physical addresses:
+/// pages that were given back and taken anew would be others.
+#[derive(Debug)]
+pub(crate) struct Pin {
+    mapping: Arc<Mapping>,
+    range: Range<u64>,
+}
+
+impl Pin {
+    pub(crate) fn new(mapping: Arc<Mapping>, range: Range<u64>) -> Self {
+        mapping.pinned().push(range.clone());
+        Self { mapping, range }
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let mut pinned = self.mapping.pinned();
+        let place = pinned.iter().position(|range| *range == self.range);
+        pinned.swap_remove(place.expect("a pin is in the list until it is dropped"));
     }
 }
 

@@ -7,29 +7,34 @@
 mod loom;
 mod membership;
 mod peer;
-mod regions;
 mod ring;
 mod segment;
+mod waiting;
+mod watch;
 
 use std::{
     mem,
+    os::unix::net::UnixStream,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Instant,
 };
 
 use self::{
-    membership::{ANNOUNCEMENT_TIMEOUT, DIED, Membership, Watch},
+    membership::{ANNOUNCEMENT_TIMEOUT, Membership},
     peer::Peer,
-    regions::Regions,
     ring::Buffer,
     segment::Segment,
+    watch::Watch,
 };
 use crate::{
-    Capabilities, Completion, Error, Fabric, MESSAGE_LEN_MAX, Mapping, NodeId, Op, Presence,
-    Region, Request, Result, SharedObject, Token,
+    Capabilities, Completion, Error, Fabric, MESSAGE_LEN_MAX, Mapping, NodeId, Op, PeerMemory,
+    Presence, Region, Request, Result, Token, Way,
+    bell::Rope,
     bootstrap::Meeting,
     primitive::{AtomicU32, Ordering},
+    regions::Regions,
+    roster::{Departure, Roster},
     turn::Turn,
 };
 
@@ -40,8 +45,10 @@ const SEGMENT: Region = Region(0);
 #[derive(Debug)]
 pub struct Shm {
     node: NodeId,
+    roster: Arc<Roster>,
     own: Arc<Segment>,
-    peers: Vec<Peer>,
+    // By node; `None` for those of other hosts.
+    peers: Vec<Option<Peer>>,
     membership: Arc<Membership>,
     regions: Regions,
     done: Mutex<Vec<(Token, Ended)>>,
@@ -70,27 +77,56 @@ type Ended = Result<u64, Box<Error>>;
 impl Shm {
     /// Joins the nodes that have met, until `deadline` at most.
     pub fn connect(meeting: Meeting, deadline: Instant) -> Result<Self> {
-        let Meeting { node, nodes, sockets, lifeline } = meeting;
+        let Meeting { node, nodes, sockets, lifeline, .. } = meeting;
+        let roster = Arc::new(Roster::new(node, nodes, lifeline));
+        roster.report_ways(&vec![Way::SHM; usize::from(nodes)]);
+        Self::reach(roster, sockets, None, deadline)
+    }
+
+    /// Reaches the nodes to which there is one of `sockets`: those of this host. By `rope`, which
+    /// all of them have or none, they wake this node where it listens to other hosts.
+    pub(crate) fn reach(
+        roster: Arc<Roster>,
+        sockets: Vec<Option<UnixStream>>,
+        rope: Option<Rope>,
+        deadline: Instant,
+    ) -> Result<Self> {
+        let (node, nodes) = (roster.node(), roster.nodes());
+        let is_near: Vec<bool> = sockets.iter().map(Option::is_some).collect();
         for socket in sockets.iter().flatten() {
             let timeout = Some(ANNOUNCEMENT_TIMEOUT);
             socket.set_write_timeout(timeout).map_err(Error::os("setting a socket's timeout"))?;
         }
         let own = Arc::new(Segment::new(Mapping::new(Segment::len(nodes))?, nodes)?);
-        let membership = Arc::new(Membership::new(node, sockets, lifeline));
+        let membership = Arc::new(Membership::new(roster.clone(), sockets));
         let watch = Watch::start(membership.clone(), own.clone())?;
         membership.announce(SEGMENT, own.mapping())?;
+        if let Some(rope) = rope {
+            membership.announce_bell(&rope)?;
+            own.tie(rope);
+        }
         let mut peers = Vec::new();
         for peer in NodeId::all(nodes) {
             let segment = if peer == node {
                 own.clone()
-            } else {
+            } else if is_near[peer.index()] {
                 let object = membership.take(peer, SEGMENT, deadline)?;
-                Arc::new(Segment::new(object.map()?, nodes)?)
+                let segment = Segment::new(object.map()?, nodes)?;
+                if own.rope().is_some() {
+                    segment.tie(membership.take_bell(peer, deadline)?);
+                }
+                let segment = Arc::new(segment);
+                membership.meet(peer, segment.clone());
+                segment
+            } else {
+                peers.push(None);
+                continue;
             };
-            peers.push(Peer::new(segment));
+            peers.push(Some(Peer::new(segment)));
         }
         Ok(Self {
             node,
+            roster,
             own,
             peers,
             membership,
@@ -119,12 +155,22 @@ impl Shm {
             // SAFETY: the caller vouches for `message`.
             return self.send(target, unsafe { message.as_ref() });
         }
+        if self.peer(op.node()).is_some() && self.is_lost(op.node()) {
+            // Its memory is still there, but nobody's any more.
+            return Some(Err(Box::new(self.roster.lost(op.node()))));
+        }
+        if let Op::Signal { target, .. } = *op {
+            // SAFETY: a signal names no memory of this process.
+            let ended = unsafe { self.regions.access(op) };
+            self.ring(target.node);
+            return Some(ended.map_err(Box::new));
+        }
         // SAFETY: passed on to the caller.
         Some(unsafe { self.regions.access(op) }.map_err(Box::new))
     }
 
     fn send(&self, target: NodeId, message: &[u8]) -> Option<Ended> {
-        let peer = self.peers.get(target.index()).filter(|_| !self.is_lost(target));
+        let peer = self.peer(target).filter(|_| !self.is_lost(target));
         let Some(peer) = peer.filter(|_| message.len() <= MESSAGE_LEN_MAX) else {
             return Some(Err(Box::new(self.refusal(target, message.len()))));
         };
@@ -139,21 +185,26 @@ impl Shm {
         drop(outgoing);
         // The receiver, or who waits here for room: it may have been made before this was counted.
         let waiter = if is_sent { &peer.segment } else { &self.own };
-        waiter.messages().ring();
+        waiter.ring_messages();
         is_sent.then_some(Ok(0))
+    }
+
+    #[inline]
+    fn peer(&self, peer: NodeId) -> Option<&Peer> {
+        self.peers.get(peer.index())?.as_ref()
     }
 
     /// Why a message of `len` bytes to `target` cannot be sent.
     #[cold]
     fn refusal(&self, target: NodeId, len: usize) -> Error {
-        if target.index() >= self.peers.len() {
-            return Error::protocol(format!("there is no {target} to send to"));
+        if self.peer(target).is_none() {
+            return Error::protocol(format!("there is no {target} to send to on this host"));
         }
         if len > MESSAGE_LEN_MAX {
             let (len, capacity) = (len as u64, MESSAGE_LEN_MAX as u64);
             return Error::OutOfBounds { offset: 0, len, capacity };
         }
-        Error::PeerLost { node: target, epoch: self.epoch() }
+        self.roster.lost(target)
     }
 
     fn count_full(&self, is_full: bool) {
@@ -172,7 +223,8 @@ impl Shm {
         buffer: &mut Buffer,
         sink: &mut dyn FnMut(Completion<'_>),
     ) -> usize {
-        let (ring, peer) = (self.own.ring_from(source), &self.peers[source.index()]);
+        let Some(peer) = self.peer(source) else { return 0 };
+        let ring = self.own.ring_from(source);
         let mut count = 0;
         loop {
             let before = peer.incoming.consumed();
@@ -182,37 +234,18 @@ impl Shm {
                 Err(_) => {
                     // Who breaks the protocol once is not listened to again.
                     peer.incoming.close();
-                    self.membership.lose(source, DIED, &self.own);
+                    self.membership.lose(source, Departure::Died, &self.own);
                     break;
                 }
             };
             peer.expect_reply(self.node);
             if peer.incoming.is_call_due(before) {
-                peer.segment.messages().ring();
+                peer.segment.ring_messages();
             }
             sink(Completion::Message { source, message: &buffer.as_flattened()[..len] });
             count += 1;
         }
         count
-    }
-
-    fn has_message(&self) -> bool {
-        let mut peers = NodeId::all(u16::MAX).zip(&self.peers);
-        peers.any(|(source, peer)| peer.incoming.is_ready(self.own.ring_from(source)))
-    }
-
-    /// Whether a ring that was full has room again.
-    fn has_room_again(&self) -> bool {
-        // Relaxed: see `count_full`.
-        if self.full_count.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
-        self.peers.iter().any(|peer| peer.has_room_again(self.node))
-    }
-
-    fn has_done(&self) -> bool {
-        // Acquire: pairs with the Release in `post`.
-        self.done_count.load(Ordering::Acquire) != 0
     }
 
     /// Hands out what is done, by way of `taken`, which is empty before and after.
@@ -254,8 +287,8 @@ impl Fabric for Shm {
         self.regions.register(self.node, memory.clone(), &announce)
     }
 
-    fn object(&self, peer: NodeId, region: Region, deadline: Instant) -> Result<SharedObject> {
-        self.membership.take(peer, region, deadline)
+    fn region(&self, peer: NodeId, region: Region, deadline: Instant) -> Result<PeerMemory> {
+        self.membership.take(peer, region, deadline).map(PeerMemory::Object)
     }
 
     fn attach(&self, peer: NodeId, region: Region, memory: Arc<Mapping>) {
@@ -290,9 +323,7 @@ impl Fabric for Shm {
 
     fn wait(&self, epoch: u64, deadline: Instant) -> bool {
         self.own.messages().wait(deadline, &mut || {
-            self.has_message()
-                || self.has_done()
-                || self.has_room_again()
+            self.has_arrived_near()
                 || self.epoch() != epoch
                 // Acquire: pairs with the Release in `wake`. Swapped only where it is set: to write
                 // a word takes longer than to look at it.
@@ -304,7 +335,11 @@ impl Fabric for Shm {
     fn wake(&self) {
         // Release: pairs with the Acquire in `wait`.
         self.is_woken.store(1, Ordering::Release);
-        self.own.messages().ring();
+        self.own.ring_messages();
+    }
+
+    fn has_arrived(&self) -> bool {
+        false
     }
 
     fn wait_until(&self, deadline: Instant, ready: &mut dyn FnMut() -> bool) -> bool {
@@ -313,17 +348,21 @@ impl Fabric for Shm {
 
     #[inline]
     fn ring(&self, peer: NodeId) {
-        if let Some(peer) = self.peers.get(peer.index()) {
-            peer.segment.signals().ring();
+        if let Some(peer) = self.peer(peer) {
+            peer.segment.ring_signals();
         }
     }
 
     fn epoch(&self) -> u64 {
-        self.membership.epoch()
+        self.roster.epoch()
     }
 
     fn presence(&self, peer: NodeId) -> Presence {
-        self.membership.presence(peer)
+        self.roster.presence(peer)
+    }
+
+    fn way(&self, peer: NodeId) -> &Way {
+        if peer == self.node { &Way::ITSELF } else { &Way::SHM }
     }
 }
 

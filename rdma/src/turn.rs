@@ -11,6 +11,7 @@
 use std::{
     cell::UnsafeCell,
     fmt,
+    marker::PhantomData,
     ops::{Deref, DerefMut},
 };
 
@@ -38,7 +39,16 @@ impl<T> Turn<T> {
         // Acquire: pairs with the Release in `drop`. Relaxed: whoever finds it taken sees nothing
         // of it.
         let taken = self.is_taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then(|| Guard { turn: self })
+        taken.is_ok().then(|| Guard { turn: self, _value: PhantomData })
+    }
+}
+
+impl<T> Turn<T> {
+    /// Whether somebody has it, as a hint.
+    #[inline]
+    pub(crate) fn is_taken(&self) -> bool {
+        // Relaxed: `take` settles it.
+        self.is_taken.load(Ordering::Relaxed) != 0
     }
 }
 
@@ -52,6 +62,8 @@ impl<T> fmt::Debug for Turn<T> {
 #[derive(Debug)]
 pub(crate) struct Guard<'a, T> {
     turn: &'a Turn<T>,
+    // As shared between threads as the value: `&Turn` alone is whenever the value may be sent.
+    _value: PhantomData<&'a mut T>,
 }
 
 impl<T> Deref for Guard<'_, T> {
@@ -77,5 +89,32 @@ impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `take`.
         self.turn.is_taken.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Asked for its `ANSWER`: the trait's, unless the type's own applies.
+    struct IsSync<T>(PhantomData<T>);
+
+    impl<T: Sync> IsSync<T> {
+        const ANSWER: bool = true;
+    }
+
+    trait IsNotSync {
+        const ANSWER: bool = false;
+    }
+
+    impl<T> IsNotSync for IsSync<T> {}
+
+    #[test]
+    fn a_guard_is_shared_between_threads_only_if_its_value_may_be() {
+        const { assert!(IsSync::<Guard<'_, u32>>::ANSWER) };
+        const { assert!(!IsSync::<Guard<'_, Cell<u32>>>::ANSWER) };
+        const { assert!(IsSync::<Turn<Cell<u32>>>::ANSWER) };
     }
 }

@@ -27,10 +27,14 @@ const SPIN: Duration = Duration::from_micros(20);
 /// Looks at what is waited for between two looks at the clock.
 const LOOKS_PER_CLOCK: u32 = 64;
 
+/// Bit of the sleepers: one of them listens to something else, and does not look at the word.
+const LISTENER: u32 = 1 << 31;
+
 /// Where processes that share memory wake each other.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Doorbell {
+    // How many there are, and whether somebody listens.
     sleepers: AtomicU32,
     rings: AtomicU32,
 }
@@ -42,16 +46,43 @@ impl Default for Doorbell {
 }
 
 impl Doorbell {
-    /// Wakes whoever sleeps here, after what they wait for has been changed.
+    /// Wakes whoever sleeps here, after what they wait for has been changed. Whether somebody
+    /// [listens](Self::listen) for it, who is to be told otherwise.
     #[inline]
-    pub fn ring(&self) {
-        // SeqCst: pairs with the fence in `sleep`; what was stored before is visible to a sleeper
-        // whose count this thread does not see.
+    pub fn ring(&self) -> bool {
+        // SeqCst: pairs with the fences in `sleep` and `listen`; what was stored before is visible
+        // to a sleeper whose count this thread does not see.
         fence(Ordering::SeqCst);
         // Relaxed: the fence orders it.
-        if self.sleepers.load(Ordering::Relaxed) != 0 {
+        let sleepers = self.sleepers.load(Ordering::Relaxed);
+        if sleepers & !LISTENER != 0 {
             self.wake();
         }
+        sleepers & LISTENER != 0
+    }
+
+    /// Takes note that this thread is about to block on something else, by which who rings is to
+    /// tell it. It looks at what it waits for after this, and before it blocks. One thread at a
+    /// time.
+    pub fn listen(&self) {
+        // Relaxed: the fence below orders it.
+        self.sleepers.fetch_or(LISTENER, Ordering::Relaxed);
+        // SeqCst: pairs with the fence in `ring`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Ends [`listen`](Self::listen).
+    pub fn stop_listening(&self) {
+        // Relaxed: a ringer that still sees it makes a call in vain.
+        self.sleepers.fetch_and(!LISTENER, Ordering::Relaxed);
+    }
+
+    /// How many sleep here, and whether somebody listens.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn sleepers(&self) -> (u32, bool) {
+        // Relaxed: a hint.
+        let sleepers = self.sleepers.load(Ordering::Relaxed);
+        (sleepers & !LISTENER, sleepers & LISTENER != 0)
     }
 
     /// Wakes whoever sleeps here, without looking whether somebody does.

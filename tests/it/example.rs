@@ -2,6 +2,8 @@
 
 use std::{env, process::Command};
 
+use pangea_tests::Path;
+
 use crate::job::run;
 
 fn example() -> Command {
@@ -13,8 +15,9 @@ fn example() -> Command {
 
 #[test]
 fn the_example_of_the_readme_runs_on_any_number_of_nodes() {
-    for nodes in [1, 2, 4] {
-        let outcome = run(nodes, example);
+    let jobs = [1, 2, 4].map(|nodes| (Path::Shm, nodes)).into_iter();
+    for (path, nodes) in jobs.chain(Path::WIRES.map(|path| (path, 4))) {
+        let outcome = run(path, nodes, example);
         assert!(outcome.failed.is_none(), "{outcome:?}");
         for (node, text) in outcome.output.iter().enumerate() {
             assert_eq!(text, &format!("node {node} of {nodes}: 332833500\n"));

@@ -7,9 +7,10 @@ use std::{
 };
 
 use pangea::{
-    NodeId,
+    Error, NodeId,
     launch::{Ending, Job},
 };
+use pangea_tests::{Path, Started};
 
 /// How a job went.
 #[derive(Debug)]
@@ -27,18 +28,32 @@ pub(crate) fn node(scenario: &str) -> Command {
     command
 }
 
-/// Runs `command` on each of `nodes` nodes.
-pub(crate) fn run(nodes: u16, command: impl Fn() -> Command) -> Outcome {
-    let commands = (0..nodes).map(|_| {
-        let mut command = command();
+/// Runs `command` on each of `nodes` nodes, which reach each other by `path`.
+pub(crate) fn run(path: Path, nodes: u16, command: impl Fn() -> Command) -> Outcome {
+    let outcome = run_each(path, (0..nodes).map(|_| command()).collect());
+    outcome.unwrap_or_else(|(error, output)| panic!("{path:?}: {error}: {output:?}"))
+}
+
+/// Runs a node for each of `commands`, which reach each other by `path`; where they did not meet,
+/// why, and what they wrote.
+pub(crate) fn run_each(
+    path: Path,
+    commands: Vec<Command>,
+) -> Result<Outcome, (Error, Vec<String>)> {
+    let nodes = u16::try_from(commands.len()).unwrap();
+    let commands = commands.into_iter().map(|mut command| {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     });
-    let mut job = Job::start(commands).unwrap();
+    let Started { mut job, cables } = path.start(commands).unwrap();
     let readers: Vec<_> = (0..nodes).map(|node| collect(&mut job, NodeId::new(node))).collect();
-    let failed = job.wait().unwrap();
-    let output = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
-    Outcome { failed, output }
+    let failed = job.wait();
+    drop(cables);
+    let output: Vec<_> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+    match failed {
+        Ok(failed) => Ok(Outcome { failed, output }),
+        Err(error) => Err((error, output)),
+    }
 }
 
 /// Collects what a node writes, to both of its streams.
@@ -59,10 +74,10 @@ fn collect(job: &mut Job, node: NodeId) -> thread::JoinHandle<String> {
     })
 }
 
-/// Checks that `scenario` succeeds on each of these numbers of nodes.
-pub(crate) fn succeeds(scenario: &str, nodes: &[u16]) {
+/// Checks that `scenario` succeeds by `path` on each of these numbers of nodes.
+pub(crate) fn succeeds(scenario: &str, path: Path, nodes: &[u16]) {
     for &nodes in nodes {
-        let outcome = run(nodes, || node(scenario));
-        assert!(outcome.failed.is_none(), "{nodes} nodes: {outcome:?}");
+        let outcome = run(path, nodes, || node(scenario));
+        assert!(outcome.failed.is_none(), "{path:?}, {nodes} nodes: {outcome:?}");
     }
 }

@@ -63,9 +63,29 @@ fn what_is_modelled_takes_its_atomics_from_the_model() {
 
 #[test]
 fn platforms_differ_in_leaf_modules() {
-    let leaves = ["rdma/src/descriptor.rs", "rdma/src/mapping.rs", "rdma/src/wait.rs"];
-    let others = ["dsm/src/launch.rs", "benches/src/handover.rs", "benches/src/pin.rs"];
-    only_in("target_os", |name| leaves.contains(&name) || others.contains(&name));
+    let leaves = ["bootstrap/host", "descriptor", "mapping", "verbs/sys", "wait"]
+        .map(|leaf| format!("rdma/src/{leaf}.rs"));
+    let others = [
+        "dsm/src/launch.rs",
+        "benches/src/handover.rs",
+        "benches/src/pin.rs",
+        "tests/fake-thunderbolt/src/errno.rs",
+    ];
+    only_in("target_os", |name| leaves.iter().any(|leaf| leaf == name) || others.contains(&name));
+}
+
+#[test]
+fn variables_that_are_read_are_known_to_the_doctor() {
+    let known = "apps/cli/src/doctor/settings.rs";
+    let (_, known) = sources().into_iter().find(|(name, _)| name == known).unwrap();
+    for (name, text) in sources().into_iter().filter(|(name, _)| !name.contains("test")) {
+        // Between quotes stands what is read.
+        for word in text.split('"').filter(|word| word.starts_with("PANGEA_")) {
+            let is_name = word.bytes().all(|byte| byte == b'_' || byte.is_ascii_uppercase());
+            let is_name = is_name && !word.ends_with('_');
+            assert!(!is_name || known.contains(&format!("\"{word}\"")), "{word} in {name}");
+        }
+    }
 }
 
 #[test]

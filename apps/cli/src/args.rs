@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Parser, Subcommand, value_parser};
+use clap::{Parser, Subcommand, ValueEnum, value_parser};
 
 /// One memory from many machines.
 #[derive(Debug, Parser)]
@@ -14,8 +14,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a program as the nodes of a cluster, on this machine
+    /// Start a program as the nodes of a cluster, on this machine or on several
     Run(Run),
+    /// Start nodes as a launcher elsewhere says
+    #[command(hide = true)]
+    RunHost,
     /// Generate text on two nodes with the bundled model, and show where its weights are
     Demo(Demo),
     /// Run a language model whose weights live in the heaps of several nodes
@@ -23,13 +26,32 @@ pub(crate) enum Command {
     Llm(Llm),
     /// Measure latency, bandwidth and synchronisation, each beside its bound
     Bench(Bench),
+    /// Say what this machine can do, what is wrong, and what to do about it
+    Doctor(Doctor),
+    /// Make a file with a key for a cluster of several hosts
+    Key(Key),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
-    /// How many nodes, 1 to 128
-    #[arg(short = 'n', long, default_value_t = 2, value_parser = value_parser!(u16).range(1..=128))]
-    pub(crate) nodes: u16,
+    /// How many nodes, 1 to 128 [default: 2; with --hosts one for each entry]
+    #[arg(short = 'n', long, value_parser = value_parser!(u16).range(1..=128))]
+    pub(crate) nodes: Option<u16>,
+    /// Start them on these hosts, over ssh: a file as mlx.launch reads it, or names with commas
+    /// between them
+    #[arg(long, value_name = "FILE|NAMES")]
+    pub(crate) hosts: Option<String>,
+    #[command(flatten)]
+    pub(crate) network: Network,
+    /// Where the nodes of several hosts meet: an address of this host that all of them reach
+    #[arg(long, value_name = "ADDRESS[:PORT]", requires = "hosts")]
+    pub(crate) coordinator: Option<String>,
+    /// The folder in which the program starts on other hosts [default: this one]
+    #[arg(long, value_name = "FOLDER", requires = "hosts")]
+    pub(crate) remote_dir: Option<PathBuf>,
+    /// Where pangea is on other hosts [default: where it is here]
+    #[arg(long, value_name = "PATH", requires = "hosts")]
+    pub(crate) remote_pangea: Option<PathBuf>,
     /// Write each node's output to node-N.out and node-N.err in this folder
     #[arg(short, long, value_name = "FOLDER", conflicts_with = "raw")]
     pub(crate) output: Option<PathBuf>,
@@ -39,6 +61,60 @@ pub(crate) struct Run {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) program: Vec<OsString>,
+}
+
+/// How nodes reach each other.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Network {
+    /// How nodes reach each other [default: auto, the best that there is]
+    #[arg(long)]
+    pub(crate) path: Option<NetworkPath>,
+    /// Fail rather than do without
+    #[arg(long)]
+    require: Option<Requirement>,
+    /// Nobody but friends can see what travels: do not encrypt it
+    #[arg(long)]
+    trusted_network: bool,
+}
+
+impl Network {
+    /// The environment variables that tell a node.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
+        let mut environment = Vec::new();
+        if let Some(path) = self.path {
+            environment.push(("PANGEA_PATH", name(path)));
+        }
+        if let Some(requirement) = self.require {
+            environment.push(("PANGEA_REQUIRE", name(requirement)));
+        }
+        if self.trusted_network {
+            environment.push(("PANGEA_TRUSTED_NETWORK", "1".to_owned()));
+        }
+        environment
+    }
+}
+
+/// What is typed for `value`.
+fn name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum NetworkPath {
+    /// Shared memory on a host, RDMA between hosts where it works, else TCP
+    Auto,
+    /// Shared memory
+    Shm,
+    /// TCP
+    Tcp,
+    /// RDMA
+    Verbs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Requirement {
+    /// RDMA between every two hosts
+    Rdma,
 }
 
 #[derive(Debug, clap::Args)]
@@ -184,4 +260,27 @@ pub(crate) struct Bench {
     /// List what can be measured, and against what
     #[arg(long)]
     pub(crate) list: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Doctor {
+    /// Print a JSON list: name, state, found, remedy
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write pangea-report.txt and .json, to be sent to us: all checks and what they asked, without
+    /// names, serial numbers, keys and the ends of addresses
+    #[arg(long)]
+    pub(crate) report: bool,
+    /// Prove the path to this host, over ssh: both directions, data checked, latency, bandwidth
+    #[arg(long, value_name = "HOST")]
+    pub(crate) pair: Option<String>,
+    /// Be one of the two nodes that prove a path
+    #[arg(long, hide = true)]
+    pub(crate) pair_node: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Key {
+    /// Where to write it; nothing that is there is overwritten
+    pub(crate) file: PathBuf,
 }

@@ -9,12 +9,13 @@ use std::{
     thread,
 };
 
+use clap::ValueEnum;
 use pangea::NodeId;
 use pangea_benches::{Figure, GROUPS, Group, LLAMA_BENCH, MODEL, REFERENCE};
 use pangea_llm::gguf::ModelFile;
 
 use crate::{
-    args::Bench,
+    args::{Bench, NetworkPath},
     failure::{Failure, Result},
     job::{self, again, report},
     output,
@@ -72,7 +73,10 @@ fn choose(names: &[String]) -> Result<Vec<&'static Group>> {
         let known = known.join(", ");
         return Err(Failure::usage(format!("there is no '{unknown}' to measure; try {known}")));
     }
-    let is_chosen = |group: &&Group| names.is_empty() || names.iter().any(|name| has(group, name));
+    let is_chosen = |group: &&Group| {
+        let is_named = names.iter().any(|name| has(group, name));
+        is_named || names.is_empty() && !group.is_special
+    };
     Ok(GROUPS.iter().filter(is_chosen).collect())
 }
 
@@ -90,6 +94,7 @@ fn run_group(group: &Group, args: &Bench) -> Result<(Vec<Figure>, ExitCode)> {
     for node in 0..args.nodes {
         let mut command = again()?;
         command.env(GROUP, group.name).stdin(Stdio::null());
+        command.envs(group.environment.iter().copied());
         command.envs(args.model.iter().map(|path| (MODEL, path)));
         command.envs(args.reference.iter().map(|path| (REFERENCE, path)));
         command.envs(args.llama_bench.iter().map(|path| (LLAMA_BENCH, path)));
@@ -98,7 +103,9 @@ fn run_group(group: &Group, args: &Bench) -> Result<(Vec<Figure>, ExitCode)> {
         }
         commands.push(command);
     }
-    let mut job = job::start(commands)?;
+    let path = group.environment.iter().find(|(name, _)| *name == "PANGEA_PATH");
+    let path = path.and_then(|(_, path)| NetworkPath::from_str(path, false).ok());
+    let mut job = job::start_by(path, commands)?;
     let stdout = job.take_stdout(NodeId::new(0));
     // Read beside, so that this thread hears of signals.
     let read = thread::spawn(move || {

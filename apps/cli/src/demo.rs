@@ -56,7 +56,7 @@ fn table(engine: &Engine, generation: &Generation) -> Result<String> {
     let mut table = format!("{:<8} {:<14} {:>10}\n", "node", "path", "weights");
     for node in NodeId::all(cluster.nodes()) {
         let bytes = bytes(plan.weight_bytes(node.index()));
-        table += &format!("{:<8} {:<14} {bytes:>10}\n", node.number(), cluster.path(node));
+        table += &format!("{:<8} {:<14} {bytes:>10}\n", node.number(), cluster.path(node).name);
     }
     let home = plan.weight_bytes(0);
     let remote: usize = (1..usize::from(cluster.nodes())).map(|node| plan.weight_bytes(node)).sum();

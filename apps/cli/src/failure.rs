@@ -1,6 +1,11 @@
 //! How a command fails: a line for the user, and an exit code.
 
-use std::{error::Error, fmt::Write, io::ErrorKind, process::ExitCode};
+use std::{
+    error::Error,
+    fmt::{self, Write},
+    io::ErrorKind,
+    process::ExitCode,
+};
 
 /// The result of a command.
 pub(crate) type Result<T = ExitCode> = std::result::Result<T, Failure>;
@@ -16,6 +21,11 @@ impl Failure {
     /// A mistake in what was typed, or in the environment.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), code: 2 }
+    }
+
+    /// Something that went wrong while it ran, in words.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: 1 }
     }
 
     /// Something that went wrong while it ran.
@@ -50,6 +60,12 @@ impl From<pangea_llm::Error> for Failure {
             pangea_llm::Error::Output(_) => Self { message: chain(&error), code: 1 },
             error => Self { message: chain(&error), code: 2 },
         }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 

@@ -1,14 +1,18 @@
-//! The command `pangea`: run, demo, bench, llm.
+//! The command `pangea`: run, demo, llm, bench, doctor, key.
 
 mod args;
 mod bench;
 mod demo;
+mod doctor;
 mod engine;
 mod failure;
+mod hosts;
 mod job;
+mod key;
 mod llm;
 mod output;
 mod run;
+mod sink;
 
 use std::process::ExitCode;
 
@@ -22,10 +26,13 @@ fn main() -> ExitCode {
         return if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let result = match Args::parse().command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(&args),
+        Command::RunHost => hosts::run_host(),
         Command::Demo(args) => demo::run(&args),
         Command::Llm(args) => llm::run(&args),
         Command::Bench(args) => bench::run(args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Key(args) => key::run(&args),
     };
     result.unwrap_or_else(|failure| failure.report())
 }

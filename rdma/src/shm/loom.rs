@@ -71,3 +71,24 @@ fn what_is_done_in_a_turn_is_visible_in_the_next() {
         assert_eq!(turn.take().unwrap().get(), turns);
     });
 }
+
+#[test]
+fn who_listens_is_called_or_sees_the_change() {
+    loom::model(|| {
+        let shared = Arc::new((Doorbell::default(), AtomicU32::new(0), AtomicU32::new(0)));
+        let theirs = shared.clone();
+        let ringer = thread::spawn(move || {
+            // Relaxed, both: the doorbell orders the first, and `join` the second.
+            theirs.1.store(1, Ordering::Relaxed);
+            theirs.2.store(u32::from(theirs.0.ring()), Ordering::Relaxed);
+        });
+        shared.0.listen();
+        // Relaxed, both: as above.
+        let has_seen = shared.1.load(Ordering::Relaxed) == 1;
+        ringer.join().unwrap();
+        let is_called = shared.2.load(Ordering::Relaxed) == 1;
+        assert!(has_seen || is_called, "who blocks now is woken by nobody");
+        shared.0.stop_listening();
+        assert!(!shared.0.ring());
+    });
+}

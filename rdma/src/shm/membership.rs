@@ -2,21 +2,25 @@
 //!
 //! Every pair of nodes holds the two ends of a Unix socket. The system closes the ends of a process
 //! that dies, however it dies: the other end reads the end of the stream, at no cost until then.
-//! One thread a node blocks on all of its sockets. The sockets also carry descriptors of memory.
+//! The sockets also carry descriptors of memory. See `watch.rs` for who reads them.
 
 use std::{
     collections::HashMap,
-    io::{self, Write},
-    os::{fd::OwnedFd, unix::net::UnixStream},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread::{self, JoinHandle},
+    io,
+    os::{
+        fd::{BorrowedFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
 use super::segment::Segment;
 use crate::{
-    Error, Mapping, NodeId, Presence, Region, Result, SharedObject, descriptor,
-    primitive::{AtomicU32, AtomicU64, Ordering},
+    Error, Mapping, NodeId, Presence, Region, Result, SharedObject,
+    bell::Rope,
+    descriptor,
+    roster::{Departure, Roster},
 };
 
 /// Bytes of an announcement: region (4), zero (4), length (8); little-endian. The memory's
@@ -28,69 +32,55 @@ const REGIONS_MAX: u32 = 1024;
 /// Announced in the place of a region, without a descriptor, by a node that leaves; in the place of
 /// the length, one more than the number of the node that died, if one did.
 const GOODBYE: Region = Region(u32::MAX);
+/// Announced in the place of a region, with the rope of the node's bell.
+const BELL: Region = Region(u32::MAX - 1);
 
-/// States of a peer, in `presence`.
-const HERE: u32 = 0;
-const LEFT: u32 = 1;
-pub(super) const DIED: u32 = 2;
+/// What a peer has announced.
+#[derive(Debug)]
+enum Announced {
+    Memory(SharedObject),
+    Bell(Rope),
+}
 
-/// The nodes of the cluster, as this one sees them.
+/// The nodes of this host, as this one hears of them.
 #[derive(Debug)]
 pub(super) struct Membership {
-    node: NodeId,
-    // By node; `None` for this one.
-    sockets: Vec<Option<UnixStream>>,
-    // To the launcher.
-    lifeline: Option<UnixStream>,
-    presence: Vec<AtomicU32>,
-    epoch: AtomicU64,
-    announced: Mutex<HashMap<(NodeId, Region), SharedObject>>,
+    pub(super) roster: Arc<Roster>,
+    // By node; `None` for this one, and for those of other hosts.
+    pub(super) sockets: Vec<Option<UnixStream>>,
+    announced: Mutex<HashMap<(NodeId, Region), Announced>>,
     changed: Condvar,
+    // By node: where its signs of life are, once that is known.
+    pub(super) segments: Vec<OnceLock<Arc<Segment>>>,
     // What kept this node from hearing a peer, which is then taken for dead.
-    fault: Mutex<Option<Error>>,
+    pub(super) fault: Mutex<Option<Error>>,
 }
 
 impl Membership {
-    pub(super) fn new(
-        node: NodeId,
-        sockets: Vec<Option<UnixStream>>,
-        lifeline: Option<UnixStream>,
-    ) -> Self {
-        let presence = sockets.iter().map(|_| AtomicU32::new(HERE)).collect();
+    pub(super) fn new(roster: Arc<Roster>, sockets: Vec<Option<UnixStream>>) -> Self {
         let (announced, changed, fault) = Default::default();
-        let epoch = AtomicU64::new(1);
-        Self { node, sockets, lifeline, presence, epoch, announced, changed, fault }
-    }
-
-    /// Whether `peer` is there.
-    #[inline]
-    pub(super) fn presence(&self, peer: NodeId) -> Presence {
-        // Acquire: pairs with the Release in `lose`; who sees the loss sees all that the peer did
-        // before.
-        match self.presence.get(peer.index()).map(|state| state.load(Ordering::Acquire)) {
-            Some(HERE) => Presence::Here,
-            Some(LEFT) => Presence::Left,
-            // A node that there is not is as good as dead.
-            _ => Presence::Died,
-        }
-    }
-
-    /// Grows with every loss.
-    #[inline]
-    pub(super) fn epoch(&self) -> u64 {
-        // Acquire: pairs with the Release in `lose`.
-        self.epoch.load(Ordering::Acquire)
+        let segments = sockets.iter().map(|_| OnceLock::new()).collect();
+        Self { roster, sockets, announced, changed, segments, fault }
     }
 
     /// Tells every peer of `memory`, which is `region` here.
     pub(super) fn announce(&self, region: Region, memory: &Mapping) -> Result {
         let frame = announcement(region, memory.len() as u64);
+        self.pass(&frame, memory.object().descriptor())
+    }
+
+    /// Tells every peer by which rope to wake this node.
+    pub(super) fn announce_bell(&self, rope: &Rope) -> Result {
+        self.pass(&announcement(BELL, 0), rope.descriptor())
+    }
+
+    fn pass(&self, frame: &[u8], descriptor: BorrowedFd<'_>) -> Result {
         for socket in self.sockets.iter().flatten() {
-            match descriptor::send(socket, &frame, Some(memory.object().descriptor())) {
+            match descriptor::send(socket, frame, Some(descriptor)) {
                 Ok(()) => {}
                 // The peer is gone: the watching thread sees that too, and says who.
                 Err(error) if is_hang_up(&error) => {}
-                Err(error) => return Err(Error::os("announcing a region")(error)),
+                Err(error) => return Err(Error::os("announcing to a peer")(error)),
             }
         }
         Ok(())
@@ -98,9 +88,7 @@ impl Membership {
 
     /// Tells every peer that this node leaves, and means to.
     pub(super) fn say_goodbye(&self) {
-        let mut nodes = NodeId::all(u16::MAX).take(self.presence.len());
-        let died = nodes.find(|&node| self.presence(node) == Presence::Died);
-        let died = died.map_or(0, |node| u64::from(node.number()) + 1);
+        let died = self.roster.first_dead().map_or(0, |node| u64::from(node.number()) + 1);
         for socket in self.sockets.iter().flatten() {
             // A peer that cannot hear it has left before.
             _ = descriptor::send(socket, &announcement(GOODBYE, died), None);
@@ -114,16 +102,30 @@ impl Membership {
         region: Region,
         deadline: Instant,
     ) -> Result<SharedObject> {
+        match self.take_announced(peer, region, deadline)? {
+            Announced::Memory(object) => Ok(object),
+            Announced::Bell(_) => unreachable!("a bell is announced under a number of its own"),
+        }
+    }
+
+    /// Waits until `peer` has announced its bell.
+    pub(super) fn take_bell(&self, peer: NodeId, deadline: Instant) -> Result<Rope> {
+        match self.take_announced(peer, BELL, deadline)? {
+            Announced::Bell(rope) => Ok(rope),
+            Announced::Memory(_) => unreachable!("a bell is announced under a number of its own"),
+        }
+    }
+
+    fn take_announced(&self, peer: NodeId, region: Region, deadline: Instant) -> Result<Announced> {
         let start = Instant::now();
         let mut announced = self.lock();
         loop {
             if let Some(object) = announced.remove(&(peer, region)) {
                 return Ok(object);
             }
-            if self.presence(peer) != Presence::Here {
+            if self.roster.presence(peer) != Presence::Here {
                 let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let lost = || Error::PeerLost { node: peer, epoch: self.epoch() };
-                return Err(fault.unwrap_or_else(lost));
+                return Err(fault.unwrap_or_else(|| self.roster.lost(peer)));
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -138,12 +140,12 @@ impl Membership {
     }
 
     /// The table of announcements; a thread that panicked with it left it whole.
-    fn lock(&self) -> MutexGuard<'_, HashMap<(NodeId, Region), SharedObject>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(NodeId, Region), Announced>> {
         self.announced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes in an announcement of `peer`; an error means that it died, or might as well have.
-    fn take_in(&self, peer: NodeId, letter: Letter) -> Result<News> {
+    pub(super) fn take_in(&self, peer: NodeId, letter: Letter) -> Result<News> {
         let (region, rest) = letter.frame.split_at(4);
         let region = u32::from_le_bytes(region.try_into().expect("four bytes"));
         let len = u64::from_le_bytes(rest[4..].try_into().expect("eight bytes"));
@@ -151,77 +153,50 @@ impl Membership {
             let died = len.checked_sub(1).and_then(|number| u16::try_from(number).ok());
             return Ok(News::Goodbye { died: died.map(NodeId::new) });
         }
-        let Some(descriptor) = letter.descriptor.filter(|_| region < REGIONS_MAX) else {
+        let is_bell = Region(region) == BELL;
+        let descriptor = letter.descriptor.filter(|_| region < REGIONS_MAX || is_bell);
+        let Some(descriptor) = descriptor else {
             return Err(Error::protocol(format!("{peer} announced region {region} wrongly")));
         };
-        let object = SharedObject::from_peer(descriptor, len)?;
-        self.lock().insert((peer, Region(region)), object);
+        let announced = if is_bell {
+            Announced::Bell(Rope::from_peer(descriptor)?)
+        } else {
+            Announced::Memory(SharedObject::from_peer(descriptor, len)?)
+        };
+        self.lock().insert((peer, Region(region)), announced);
         self.changed.notify_all();
         Ok(News::Region)
     }
 
+    /// Looks for signs of life of `peer` in its segment from now on.
+    pub(super) fn meet(&self, peer: NodeId, segment: Arc<Segment>) {
+        // Met once.
+        _ = self.segments[peer.index()].set(segment);
+    }
+
     /// Takes `peer` for gone, unless it was before, and wakes all who may wait for it.
-    pub(super) fn lose(&self, peer: NodeId, presence: u32, own: &Segment) {
-        if peer == self.node || self.presence(peer) != Presence::Here {
+    pub(super) fn lose(&self, peer: NodeId, departure: Departure, own: &Segment) {
+        if !self.roster.lose(peer, departure) {
             return;
         }
-        if let Some(mut lifeline) = self.lifeline.as_ref() {
-            // First, so that the launcher knows before this node can fail for it. A launcher that
-            // is gone need not be told.
-            _ = lifeline.write_all(&peer.number().to_le_bytes());
-        }
-        // Release: pairs with the Acquire in `presence`.
-        self.presence[peer.index()].store(presence, Ordering::Release);
-        // Release: pairs with the Acquire in `epoch`; who sees the new epoch sees who is gone.
-        self.epoch.fetch_add(1, Ordering::Release);
         // Held while notifying, so that a thread between its look and its wait is not missed.
         let announced = self.lock();
         self.changed.notify_all();
         drop(announced);
-        own.messages().ring();
-        own.signals().ring();
+        own.ring_messages();
+        own.ring_signals();
     }
 }
 
 /// What a peer has told.
-enum News {
+pub(super) enum News {
     Region,
     Goodbye { died: Option<NodeId> },
 }
 
-/// The thread that watches the peers of a node; ends when dropped.
-#[derive(Debug)]
-pub(super) struct Watch {
-    // Its other end is polled; dropping this one ends the thread.
-    stop: Option<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Watch {
-    /// Starts to watch; losses are written to `membership` and ring `own`'s doorbells.
-    pub(super) fn start(membership: Arc<Membership>, own: Arc<Segment>) -> Result<Self> {
-        let (stop, stopped) = UnixStream::pair().map_err(Error::os("socketpair"))?;
-        let thread = thread::Builder::new()
-            .name(format!("pangea watch {}", membership.node.number()))
-            .spawn(move || watch(&membership, &own, &stopped))
-            .map_err(Error::os("starting a thread"))?;
-        Ok(Self { stop: Some(stop.into()), thread: Some(thread) })
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // It has no more to do than to return from `poll`; a panic there was reported already.
-            let _ = thread.join();
-        }
-    }
-}
-
 /// An announcement, as far as it has come.
 #[derive(Debug, Default)]
-struct Letter {
+pub(super) struct Letter {
     frame: [u8; ANNOUNCEMENT_LEN],
     filled: usize,
     descriptor: Option<OwnedFd>,
@@ -229,7 +204,7 @@ struct Letter {
 
 impl Letter {
     /// Receives what has come, without waiting for the rest; whether it is whole.
-    fn receive(&mut self, socket: &UnixStream) -> io::Result<bool> {
+    pub(super) fn receive(&mut self, socket: &UnixStream) -> io::Result<bool> {
         let rest = &mut self.frame[self.filled..];
         let (count, descriptor) = match descriptor::receive(socket, rest, libc::MSG_DONTWAIT) {
             Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -242,64 +217,6 @@ impl Letter {
     }
 }
 
-/// A peer, as the watching thread sees it.
-struct Watched<'a> {
-    peer: NodeId,
-    socket: &'a UnixStream,
-    letter: Letter,
-}
-
-impl Watched<'_> {
-    /// Takes in what has come; whether the peer stays.
-    fn listen(&mut self, membership: &Membership, own: &Segment) -> bool {
-        let news = match self.letter.receive(self.socket) {
-            Ok(false) => return true,
-            Ok(true) => membership.take_in(self.peer, std::mem::take(&mut self.letter)),
-            Err(error) => Err(Error::os("receiving an announcement")(error)),
-        };
-        match news {
-            Ok(News::Region) => return true,
-            Ok(News::Goodbye { died }) => {
-                // First, so that who waits hears of the cause before its consequence.
-                died.into_iter().for_each(|node| membership.lose(node, DIED, own));
-                membership.lose(self.peer, LEFT, own);
-            }
-            Err(error) => {
-                if !matches!(&error, Error::Os { source, .. } if is_hang_up(source)) {
-                    *membership.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                }
-                membership.lose(self.peer, DIED, own);
-            }
-        }
-        false
-    }
-}
-
-fn watch(membership: &Membership, own: &Segment, stopped: &UnixStream) {
-    let sockets = NodeId::all(u16::MAX).zip(&membership.sockets);
-    let mut peers: Vec<Watched<'_>> = sockets
-        .filter_map(|(peer, socket)| {
-            Some(Watched { peer, socket: socket.as_ref()?, letter: Letter::default() })
-        })
-        .collect();
-    loop {
-        let sockets = peers.iter().map(|watched| watched.socket).chain([stopped]);
-        let mut polled: Vec<libc::pollfd> = sockets.map(descriptor::input).collect();
-        if !descriptor::await_input(&mut polled, None) {
-            continue;
-        }
-        let (stop, polled) = polled.split_last().expect("`stopped` is one of them");
-        if stop.revents != 0 {
-            return;
-        }
-        let mut states = polled.iter();
-        peers.retain_mut(|watched| {
-            let is_quiet = states.next().is_none_or(|state| state.revents == 0);
-            is_quiet || watched.listen(membership, own)
-        });
-    }
-}
-
 fn announcement(region: Region, len: u64) -> [u8; ANNOUNCEMENT_LEN] {
     let mut frame = [0; ANNOUNCEMENT_LEN];
     frame[..4].copy_from_slice(&region.0.to_le_bytes());
@@ -307,7 +224,7 @@ fn announcement(region: Region, len: u64) -> [u8; ANNOUNCEMENT_LEN] {
     frame
 }
 
-fn is_hang_up(error: &io::Error) -> bool {
+pub(super) fn is_hang_up(error: &io::Error) -> bool {
     use io::ErrorKind as E;
     matches!(error.kind(), E::BrokenPipe | E::ConnectionReset | E::UnexpectedEof)
 }

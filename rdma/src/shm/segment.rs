@@ -1,33 +1,46 @@
 //! A node's segment: where its peers leave messages and wake it.
 //!
 //! ```text
-//! 0          128        256                       256 + rings
-//! +----------+----------+-------------------------+
-//! | doorbell | doorbell | a ring from each node   |
-//! | messages | signals  | (itself among them)     |
-//! +----------+----------+-------------------------+
+//! 0          128        256        384                       384 + rings
+//! +----------+----------+----------+-------------------------+
+//! | doorbell | doorbell | signs    | a ring from each node   |
+//! | messages | signals  | of life  | (itself among them)     |
+//! +----------+----------+----------+-------------------------+
 //! ```
 
-use std::{mem::size_of, ptr::NonNull};
-
-#[cfg(all(test, not(loom)))]
-use crate::primitive::Ordering;
+use std::{mem::size_of, ptr::NonNull, sync::OnceLock};
 
 use super::ring::Ring;
-use crate::{Mapping, NodeId, Result, wait::Doorbell};
+use crate::{
+    Mapping, NodeId, Result,
+    bell::Rope,
+    primitive::{AtomicU32, Ordering},
+    wait::Doorbell,
+};
 
 /// Offset of the doorbell for messages.
 const MESSAGES: u64 = 0;
 /// Offset of the doorbell for words that peers write.
 const SIGNALS: u64 = size_of::<Doorbell>() as u64;
+/// Offset of the node's signs of life.
+const LIFE: u64 = 2 * size_of::<Doorbell>() as u64;
 /// Offset of the first ring.
-const RINGS: u64 = 2 * size_of::<Doorbell>() as u64;
+const RINGS: u64 = LIFE + size_of::<Life>() as u64;
+
+/// How often a node has given a sign of life, modulo 2^32.
+#[derive(Debug)]
+#[repr(C, align(128))]
+struct Life {
+    beats: AtomicU32,
+}
 
 /// A segment, mapped: this node's own, or a peer's.
 #[derive(Debug)]
 pub(super) struct Segment {
     mapping: Mapping,
     nodes: u16,
+    // By which the node is woken where it listens to other hosts as well.
+    rope: OnceLock<Rope>,
 }
 
 impl Segment {
@@ -40,7 +53,7 @@ impl Segment {
     /// Takes in a mapping of fresh memory, or of a peer's segment.
     pub(super) fn new(mapping: Mapping, nodes: u16) -> Result<Self> {
         mapping.range(0, Self::len(nodes) as u64)?;
-        Ok(Self { mapping, nodes })
+        Ok(Self { mapping, nodes, rope: OnceLock::new() })
     }
 
     /// Its memory, for peers to map.
@@ -59,6 +72,51 @@ impl Segment {
     #[inline]
     pub(super) fn signals(&self) -> &Doorbell {
         self.part(SIGNALS)
+    }
+
+    /// Wakes who waits for a message, or for room for one.
+    #[inline]
+    pub(super) fn ring_messages(&self) {
+        if self.messages().ring() {
+            self.call();
+        }
+    }
+
+    /// Wakes who waits for a word of this segment's node.
+    #[inline]
+    pub(super) fn ring_signals(&self) {
+        if self.signals().ring() {
+            self.call();
+        }
+    }
+
+    /// Gives a sign of life.
+    pub(super) fn beat(&self) {
+        // Relaxed: that it changes is all that counts.
+        self.part::<Life>(LIFE).beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A number that changes while this segment's node lives.
+    pub(super) fn beats(&self) -> u32 {
+        // Relaxed: as above.
+        self.part::<Life>(LIFE).beats.load(Ordering::Relaxed)
+    }
+
+    /// Lets `rope` wake this segment's node where it listens.
+    pub(super) fn tie(&self, rope: Rope) {
+        // Tied once, where nodes of several hosts meet.
+        _ = self.rope.set(rope);
+    }
+
+    pub(super) fn rope(&self) -> Option<&Rope> {
+        self.rope.get()
+    }
+
+    #[cold]
+    fn call(&self) {
+        if let Some(rope) = self.rope.get() {
+            rope.pull();
+        }
     }
 
     /// The ring from `source` to this segment's node.
@@ -101,5 +159,7 @@ impl Segment {
 unsafe trait Atomics {}
 // SAFETY: two atomics.
 unsafe impl Atomics for Doorbell {}
+// SAFETY: an atomic, and padding that nobody reads.
+unsafe impl Atomics for Life {}
 // SAFETY: atomics, and padding that nobody reads.
 unsafe impl Atomics for Ring {}

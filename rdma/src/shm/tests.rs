@@ -1,12 +1,14 @@
-//! Behaviour of the provider, with threads in the place of processes.
+//! What is peculiar to shared memory; the rest is in `conformance`.
 
 use std::{ptr::NonNull, thread, time::Duration};
 
 use super::*;
 use crate::{
     RemoteAddr,
-    bootstrap::local::{Rendezvous, join, tests::invitation},
-    page_size,
+    bootstrap::{
+        Build, hosts,
+        local::{Rendezvous, join, tests::invitation},
+    },
 };
 
 fn soon() -> Instant {
@@ -20,11 +22,12 @@ fn cluster(nodes: u16, len: usize) -> Vec<Shm> {
         .map(|node| {
             let invitation = invitation(&rendezvous, node);
             thread::spawn(move || {
-                let meeting = join(&invitation, soon()).unwrap();
+                let meeting = join(&invitation, &Build::default(), soon()).unwrap();
                 let shm = Shm::connect(meeting, soon()).unwrap();
                 let region = shm.register(Arc::new(Mapping::new(len).unwrap())).unwrap();
                 for peer in NodeId::all(nodes).filter(|&peer| peer != shm.node()) {
-                    let object = shm.object(peer, region, soon()).unwrap();
+                    let memory = shm.region(peer, region, soon()).unwrap();
+                    let PeerMemory::Object(object) = memory else { panic!("{memory:?}") };
                     shm.attach(peer, region, Arc::new(object.map().unwrap()));
                 }
                 shm
@@ -61,80 +64,6 @@ fn run(shm: &Shm, op: Op) -> Result<u64> {
 
 fn message(bytes: &mut [u8], target: u16) -> Op {
     Op::Send { target: NodeId::new(target), message: NonNull::from(bytes) }
-}
-
-#[test]
-fn what_is_written_is_read_by_every_node() {
-    let nodes = cluster(3, 1 << 16);
-    for len in [0, 1, 7, 4095, 4096, 4097, 50_000] {
-        let mut bytes: Vec<u8> = (0..=250).cycle().skip(len % 7).take(len).collect();
-        run(&nodes[0], Op::Write { source: NonNull::from(&mut bytes[..]), target: at(1, 77) })
-            .unwrap();
-        for node in &nodes {
-            let mut seen = vec![0; len];
-            run(node, Op::Read { source: at(1, 77), target: NonNull::from(&mut seen[..]) })
-                .unwrap();
-            assert_eq!(seen, bytes);
-        }
-    }
-}
-
-#[test]
-fn atomics_return_the_value_before() {
-    let nodes = cluster(2, 4096);
-    for (word, target) in [(0, at(0, 8)), (1, at(1, 16))] {
-        let shm = &nodes[word];
-        assert_eq!(run(shm, Op::Swap { target, value: 5 }).unwrap(), 0);
-        assert_eq!(run(shm, Op::FetchAdd { target, addend: 3 }).unwrap(), 5);
-        assert_eq!(run(shm, Op::Swap { target, value: 9 }).unwrap(), 8);
-        let swap = |expected, desired| Op::CompareSwap { target, expected, desired };
-        assert_eq!(run(shm, swap(1, 7)).unwrap(), 9);
-        assert_eq!(run(shm, swap(9, 7)).unwrap(), 9);
-        assert_eq!(run(shm, Op::FetchAdd { target, addend: u64::MAX }).unwrap(), 7);
-        assert_eq!(run(shm, Op::FetchAdd { target, addend: 0 }).unwrap(), 6);
-    }
-}
-
-#[test]
-fn a_request_outside_its_region_is_refused_and_changes_nothing() {
-    let len = page_size();
-    let nodes = cluster(2, len);
-    let mut bytes = [1; 16];
-    let source = NonNull::from(&mut bytes[..]);
-    for offset in [len as u64 - 15, len as u64, u64::MAX - 3, u64::MAX] {
-        let error = run(&nodes[0], Op::Write { source, target: at(1, offset) }).unwrap_err();
-        assert!(matches!(error, Error::OutOfBounds { .. }), "{error}");
-    }
-    for offset in 1..8 {
-        let error = run(&nodes[0], Op::FetchAdd { target: at(1, offset), addend: 1 }).unwrap_err();
-        assert!(matches!(error, Error::Unaligned { .. }), "{error}");
-    }
-    let unknown = RemoteAddr { region: Region(2), ..at(1, 0) };
-    let error = run(&nodes[0], Op::FetchAdd { target: unknown, addend: 1 }).unwrap_err();
-    assert!(matches!(error, Error::UnknownRegion { .. }), "{error}");
-    let mut seen = vec![9; len];
-    run(&nodes[1], Op::Read { source: at(1, 0), target: NonNull::from(&mut seen[..]) }).unwrap();
-    assert!(seen.iter().all(|byte| *byte == 0));
-}
-
-#[test]
-fn messages_arrive_in_order_from_everybody_and_from_oneself() {
-    let nodes = cluster(3, 4096);
-    let mut sent = [[0; 3], [1; 3], [2; 3]];
-    for (shm, bytes) in nodes.iter().zip(&mut sent) {
-        for last in 0..10 {
-            bytes[2] = last;
-            post(shm, message(bytes, 1));
-        }
-    }
-    let mut seen = vec![Vec::new(); 3];
-    nodes[1].poll(&mut |completion| {
-        if let Completion::Message { source, message } = completion {
-            assert_eq!(usize::from(message[0]), source.index());
-            seen[source.index()].push(message[2]);
-        }
-    });
-    assert_eq!(seen, vec![(0..10).collect::<Vec<u8>>(); 3]);
 }
 
 #[test]
@@ -177,6 +106,21 @@ fn a_lost_node_wakes_who_waits_and_takes_no_message() {
     let error = run(&nodes[0], message(&mut [1], 1)).unwrap_err();
     assert!(matches!(error, Error::PeerLost { .. }), "{error}");
     run(&nodes[0], message(&mut [1], 2)).unwrap();
+}
+
+#[test]
+fn room_in_the_ring_of_a_lost_node_keeps_nobody_awake() {
+    let nodes = cluster(2, 4096);
+    let mut bytes = [3; MESSAGE_LEN_MAX];
+    let request = Request { token: Token(1), op: message(&mut bytes, 1) };
+    // SAFETY: a message is copied before `post` returns.
+    while unsafe { nodes[0].post(&[request]) }.unwrap() == 1 {}
+    nodes[0].poll(&mut |_| {});
+    nodes[1].poll(&mut |_| {});
+    assert!(nodes[0].has_arrived_near(), "there is room again");
+    nodes[0].membership.lose(NodeId::new(1), Departure::Died, &nodes[0].own);
+    run(&nodes[0], message(&mut bytes, 1)).unwrap_err();
+    assert!(!nodes[0].wait(nodes[0].epoch(), Instant::now()), "there is nothing to do");
 }
 
 #[test]
@@ -236,4 +180,27 @@ fn a_cluster_of_one_talks_to_itself() {
     });
     assert_eq!(seen, [1, 2]);
     assert!(!shm.is_lost(shm.node()));
+}
+
+#[test]
+fn only_nodes_of_this_host_are_reached() {
+    let (meetings, _lifelines) = hosts::tests::meet(&["a", "b", "a"]);
+    let connects = meetings
+        .into_iter()
+        .map(|meeting| thread::spawn(move || Shm::connect(meeting, soon()).unwrap()));
+    let connects: Vec<_> = connects.collect();
+    let nodes: Vec<Shm> = connects.into_iter().map(|one| one.join().unwrap()).collect();
+    run(&nodes[0], message(&mut [7], 2)).unwrap();
+    let mut heard = Vec::new();
+    while heard.is_empty() {
+        nodes[2].poll(&mut |completion| {
+            if let Completion::Message { source, message } = completion {
+                heard.push((source, message.to_vec()));
+            }
+        });
+    }
+    assert_eq!(heard, [(NodeId::new(0), vec![7])]);
+    let error = run(&nodes[0], message(&mut [7], 1)).unwrap_err().to_string();
+    assert!(error.contains("no node 1 to send to on this host"), "{error}");
+    assert_eq!(nodes[1].nodes(), 3);
 }

@@ -1,6 +1,8 @@
 //! `pangea demo`.
 
-use crate::pangea::run;
+use pangea_tests::Cables;
+
+use crate::pangea::{Ended, command, run};
 
 #[test]
 fn the_demo_writes_the_same_text_on_any_number_of_nodes() {
@@ -18,6 +20,22 @@ fn the_demo_writes_the_same_text_on_any_number_of_nodes() {
     assert!(texts[0].starts_with("It is a truth universally acknowledged, that"));
     assert!(texts[0].len() > 100);
     assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
+}
+
+#[test]
+fn the_demo_writes_the_same_text_over_any_path() {
+    let cables = Cables::lay();
+    let text = |path: &str, row: &str| {
+        let mut command = command(&["demo", "--nodes", "3", "--max-tokens", "40"]);
+        let ended = command.env("PANGEA_PATH", path).envs(cables.environment()).output().unwrap();
+        let output = Ended::from(ended).success();
+        let (text, table) = output.split_once("\n\n").expect("a text and a table");
+        assert_eq!(table.matches(row).count(), 2, "{table}");
+        text.to_owned()
+    };
+    let expected = text("shm", "shared memory");
+    assert_eq!(text("tcp", "TCP"), expected);
+    assert_eq!(text("verbs", "RDMA by rdma_en"), expected);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! `pangea llm`.
 
+use pangea_tests::Cables;
 use serde_json::Value;
 
-use crate::pangea::{model, run};
+use crate::pangea::{Ended, command, model, run};
 
 fn complete(model: &str, more: &[&str]) -> Value {
     let arguments = [&["llm", "complete", model, "--json"], more].concat();
@@ -28,6 +29,24 @@ fn tokens_and_logits_do_not_depend_on_the_number_of_nodes() {
             }
         }
     }
+}
+
+#[test]
+fn tokens_and_logits_do_not_depend_on_the_path() {
+    let (model, cables) = (model("austen-q8_0.gguf"), Cables::lay());
+    let complete = |path: &str, loss: &str| {
+        let prompt = ["-p", "It", "--max-tokens", "24", "--top-logits", "5", "--nodes", "3"];
+        let mut command = command(&[&["llm", "complete", &model, "--json"], &prompt[..]].concat());
+        command.env("PANGEA_PATH", path).envs(cables.environment());
+        command.env("PANGEA_FAKE_TB_LOSS", loss);
+        let output = Ended::from(command.output().unwrap()).success();
+        let found: Value = serde_json::from_str(&output).unwrap();
+        ["ids", "text", "top_logits"].map(|field| found[field].clone())
+    };
+    let expected = complete("shm", "0");
+    assert_eq!(complete("tcp", "0"), expected);
+    assert_eq!(complete("verbs", "0"), expected);
+    assert_eq!(complete("verbs", "0.01"), expected);
 }
 
 #[test]

@@ -108,13 +108,14 @@ pub(crate) fn panic(cluster: &Cluster) -> Result {
 pub(crate) fn idle(cluster: &Cluster) -> Result {
     println!("ready");
     cluster.barrier()?;
-    if cluster.node().number() == 0 {
+    while cluster.node().number() == 0 {
+        // May return when it likes.
         thread::park();
     }
     cluster.barrier()
 }
 
-/// A node that is stopped is no lost node: who waits for it gives up when the settings say so, is
+/// A node that is late is no lost node: who waits for it gives up when the settings say so, is
 /// told whom it waited for, and may wait again.
 pub(crate) fn stop(cluster: &Cluster) -> Result {
     if is_failing(cluster) {

@@ -3,7 +3,9 @@
 //! What a scenario checks, it checks here, in every node; that all of them end well, or as they
 //! should, is checked by the tests in `it/`.
 
+mod cables;
 mod failure;
+mod loss;
 mod memory;
 
 use std::{env, process::ExitCode};
@@ -17,11 +19,13 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("barriers", memory::barriers),
     ("bulk", memory::bulk),
     ("exhaust", memory::exhaust),
+    ("filled", memory::filled),
     ("frozen", memory::frozen),
     ("huge", memory::huge),
     ("names", memory::names),
     ("reuse", memory::reuse),
     ("spread", memory::spread),
+    ("ways", memory::ways),
     ("die_in_barrier", failure::die_in_barrier),
     ("die_with_data", failure::die_with_data),
     ("die_unpublished", failure::die_unpublished),
@@ -30,7 +34,12 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("fail", failure::fail),
     ("idle", failure::idle),
     ("panic", failure::panic),
+    ("pull_main", cables::pull_main),
+    ("pull_stripe", cables::pull_stripe),
     ("stop", failure::stop),
+    ("lose_in_atomics", loss::in_atomics),
+    ("lose_in_barrier", loss::in_barrier),
+    ("lose_in_gets", loss::in_gets),
 ];
 
 fn main() -> ExitCode {

@@ -21,7 +21,7 @@ fn last(cluster: &Cluster) -> NodeId {
 
 /// Additions by all nodes to a word of the last are all counted, whichever way they are made.
 pub(crate) fn atomics(cluster: &Cluster) -> Result {
-    const ROUNDS: u64 = 10_000;
+    const ROUNDS: u64 = 2000;
     let words = shared::<u64>(cluster, "words", 3, Placement::On(last(cluster)))?;
     let signed = shared::<i64>(cluster, "signed", 1, Placement::On(last(cluster)))?;
     for _ in 0..ROUNDS {
@@ -112,6 +112,43 @@ pub(crate) fn exhaust(cluster: &Cluster) -> Result {
     assert!(matches!(error, Error::Config { .. }), "{error}");
     cluster.barrier()?;
     assert_eq!(cluster.heap_statistics().live_allocations, 0, "a failed allocation leaves nothing");
+    cluster.barrier()
+}
+
+/// What was filled in place is there for whoever is told of it, and is not written again over what
+/// they write.
+pub(crate) fn filled(cluster: &Cluster) -> Result {
+    let len = 1000 + usize::from(cluster.nodes());
+    let mut own = None;
+    if cluster.node().number() == 0 {
+        let mut vec = cluster.vec::<u64>(len, Placement::On(last(cluster)))?;
+        vec.slice_mut(..)?.fill(1);
+        let pointer = vec.pointer(len - 1)?;
+        // SAFETY: the element lives as long as `vec`, which nobody has borrowed.
+        assert_eq!(unsafe { cluster.get(pointer) }?, 1);
+        // SAFETY: likewise; it is not frozen.
+        unsafe { cluster.put(pointer, 2) }?;
+        assert_eq!(vec.get(len - 1)?, 2);
+        vec.slice_mut(..)?.fill(3);
+        cluster.publish("filled", &vec)?;
+        own = Some(vec);
+    }
+    let found: GlobalVec<u64> = cluster.lookup("filled")?;
+    let mut all = vec![0; len];
+    found.get_slice(0, &mut all)?;
+    assert!(all.iter().all(|value| *value == 3));
+    cluster.barrier()?;
+    let written = |node: usize| 10 + node as u64;
+    found.put(cluster.node().index(), written(cluster.node().index()))?;
+    cluster.barrier()?;
+    if let Some(vec) = own {
+        vec.put(len - 1, 4)?;
+    }
+    cluster.barrier()?;
+    for node in 0..usize::from(cluster.nodes()) {
+        assert_eq!(found.get(node)?, written(node));
+    }
+    assert_eq!(found.get(len - 1)?, 4);
     cluster.barrier()
 }
 
@@ -245,4 +282,13 @@ pub(crate) fn spread(cluster: &Cluster) -> Result {
         cluster.barrier()?;
     }
     Ok(())
+}
+
+/// Says how this node reaches each of the others.
+pub(crate) fn ways(cluster: &Cluster) -> Result {
+    for node in NodeId::all(cluster.nodes()).filter(|&node| node != cluster.node()) {
+        let way = cluster.path(node);
+        println!("{} to {node}: {}, {}", cluster.node(), way.name, way.reason);
+    }
+    cluster.barrier()
 }
