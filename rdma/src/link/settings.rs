@@ -43,9 +43,9 @@ impl Settings {
             replies: 128,
             reordering: 0,
             // Longer than most answers take that carry it, and well below `resend_min`.
-            answer_delay: Duration::from_micros(500),
+            answer_delay: Duration::from_micros(200),
             resend_first: Duration::from_millis(5),
-            resend_min: Duration::from_millis(2),
+            resend_min: Duration::from_micros(500),
             resend_max: Duration::from_millis(100),
         }
     }
