@@ -12,6 +12,7 @@
 //! ```
 
 mod cells;
+mod chain;
 mod completion_queue;
 mod device;
 mod gid;

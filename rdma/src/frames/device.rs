@@ -39,6 +39,10 @@ impl Wire for Device {
         self.wire.send(u32::from(slot.0), len)
     }
 
+    fn ring(&mut self) {
+        self.wire.ring();
+    }
+
     fn poll(&mut self, sink: &mut dyn FnMut(Event<'_>)) {
         self.wire.poll(&mut |event| match event {
             uc::Event::Frame(frame) => sink(Event::Frame(frame)),

@@ -7,7 +7,6 @@
 //!
 //! A connection fails as a whole: everything not yet ended then ends, each with an error.
 
-mod chain;
 mod control;
 mod credit;
 mod step;
@@ -16,7 +15,6 @@ mod work;
 use std::{collections::VecDeque, fmt, os::fd::BorrowedFd, sync::Arc};
 
 use self::{
-    chain::Chain,
     control::{Answer, Ask, Kind},
     credit::{Credits, WINDOW},
     step::Pending,
@@ -24,6 +22,7 @@ use self::{
 };
 use super::{
     cells::Cells,
+    chain::Chain,
     completion_queue::{Batch, CompletionQueue, Ended},
     inbox::Inbox,
     port::Endpoint,

@@ -8,6 +8,7 @@ use std::{os::fd::BorrowedFd, sync::Arc};
 
 use super::{
     cells::Cells,
+    chain::{Chain, Verb},
     completion_queue::{Batch, CompletionQueue, Ended},
     inbox::Inbox,
     port::Endpoint,
@@ -44,6 +45,8 @@ pub struct Uc {
     completions: Arc<CompletionQueue>,
     slots: Cells,
     inbox: Inbox,
+    // Sends that wait for the doorbell; they count as in the queue.
+    chain: Chain,
     // By slot: how often its frame is in the send queue.
     in_flight: Vec<u32>,
     in_queue: u32,
@@ -70,8 +73,8 @@ impl Uc {
         // Some drivers take no receives before the connection stands: `connect` tries again.
         _ = inbox.open(&pair);
         let in_flight = vec![0; sends as usize];
-        let (in_queue, lost, batch) = Default::default();
-        Ok(Self { pair, completions, slots, inbox, in_flight, in_queue, lost, batch })
+        let (chain, (in_queue, lost, batch)) = (Chain::new(), Default::default());
+        Ok(Self { pair, completions, slots, inbox, chain, in_flight, in_queue, lost, batch })
     }
 
     /// What the peer must know to connect.
@@ -104,8 +107,9 @@ impl Uc {
         bytes.as_chunks_mut().0
     }
 
-    /// Sends the first `len` bytes of a slot, perhaps again; returns `false` where the send queue
-    /// is full: poll, then send.
+    /// Sends the first `len` bytes of a slot, perhaps again, at the next [`ring`](Self::ring) or
+    /// [`poll`](Self::poll) at the latest; returns `false` where the send queue is full: poll, then
+    /// send.
     pub fn send(&mut self, slot: u32, len: usize) -> bool {
         // Apple's driver loses empty messages.
         assert!((1..=FRAME_LEN).contains(&len), "a frame has something in it, and fits a slot");
@@ -115,28 +119,33 @@ impl Uc {
         if self.lost.is_some() {
             return true;
         }
-        let mut element = self.slots.element(cell_of(slot), len);
-        // SAFETY: all zero is a valid request: null pointers and numbers.
-        let mut request: sys::ibv_send_wr = unsafe { std::mem::zeroed() };
-        request.wr_id = u64::from(slot);
-        request.sg_list = &raw mut element;
-        request.num_sge = 1;
-        request.opcode = sys::IBV_WR_SEND;
-        request.send_flags = sys::IBV_SEND_SIGNALED;
-        // SAFETY: the request lives during the call; its memory is registered for as long as the
-        // pair, and is not handed out while it is in flight. The queue has room (checked above).
-        if unsafe { self.pair.post_sends(&raw mut request) }.is_err() {
-            self.lost = Some(Status::FATAL);
-            return true;
+        if self.chain.is_full() {
+            self.ring();
         }
+        let element = self.slots.element(cell_of(slot), len);
+        let verb = Verb::Send { immediate: None };
+        self.chain.push(u64::from(slot), verb, element, sys::IBV_SEND_SIGNALED);
         self.in_flight[slot as usize] += 1;
         self.in_queue += 1;
         true
     }
 
+    /// Has the device send what waits for it: one call for all of it.
+    pub fn ring(&mut self) {
+        if self.chain.is_empty() {
+            return;
+        }
+        // SAFETY: the memory of the slots is registered for as long as the pair, and is not handed
+        // out while it is in flight. `send` takes no more than the queue has room for.
+        if unsafe { self.chain.post(&self.pair) }.is_err() {
+            self.lost = Some(Status::FATAL);
+        }
+    }
+
     /// Hands what has come and what has been sent to `sink`, without waiting, and returns how many
     /// those were.
     pub fn poll(&mut self, sink: &mut dyn FnMut(Event<'_>)) -> usize {
+        self.ring();
         if self.lost.is_none() && self.completions.poll(&mut self.batch).is_err() {
             self.lost = Some(Status::FATAL);
         }

@@ -75,6 +75,25 @@ fn a_slot_is_not_handed_out_while_it_is_sent() {
 }
 
 #[test]
+fn a_doorbell_sends_all_that_waits_for_it() {
+    let Some([mut ours, mut theirs]) = two(64) else { return };
+    for slot in 0..SENDS {
+        ours.slot(slot).unwrap()[0] = u8::try_from(slot).unwrap();
+        assert!(ours.send(slot, 1));
+    }
+    ours.ring();
+    let (mut came, deadline) = (Vec::new(), deadline());
+    while came.len() < SENDS as usize {
+        assert!(Instant::now() < deadline, "{came:?} came");
+        theirs.poll(&mut |event| match event {
+            Event::Frame(frame) => came.push(u32::from(frame[0])),
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(came, (0..SENDS).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_peer_that_is_gone_is_silence() {
     let Some([mut ours, theirs]) = two(64) else { return };
     drop(theirs);

@@ -4,7 +4,6 @@ use std::ptr::NonNull;
 
 use super::{
     CELL_LEN, Failure, Rc, SENDS, SIGNAL_INTERVAL,
-    chain::Verb,
     control::{Ask, Kind},
     credit::Class,
     room_of,
@@ -12,7 +11,7 @@ use super::{
 };
 use crate::{
     MESSAGE_LEN_MAX, Op, RemoteAddr, copy_out,
-    verbs::{status::Status, sys},
+    verbs::{chain::Verb, status::Status, sys},
 };
 
 /// Bytes that are copied sooner than looked up.
@@ -119,7 +118,7 @@ impl Rc {
         let immediate = kind.immediate(self.credits.spend(kind.class()));
         let (element, is_inline) = self.outgoing(message.cast(), message.len());
         let work = Work { operation: None, after: After::Nothing };
-        self.queue(Verb::Send { immediate }, element, is_inline, work);
+        self.queue(Verb::Send { immediate: Some(immediate) }, element, is_inline, work);
     }
 
     /// Queues a request of the first pending operation; returns whether something was done.

@@ -2,10 +2,8 @@
 
 use std::ptr;
 
-use crate::{
-    Result,
-    verbs::{queue_pair::QueuePair, sys},
-};
+use super::{queue_pair::QueuePair, sys};
+use crate::Result;
 
 /// Requests in the longest chain.
 const LEN_MAX: usize = 16;
@@ -17,7 +15,7 @@ pub(super) enum Verb {
     Write { address: u64, key: u32 },
     FetchAdd { address: u64, key: u32, addend: u64 },
     CompareSwap { address: u64, key: u32, expected: u64, desired: u64 },
-    Send { immediate: u32 },
+    Send { immediate: Option<u32> },
 }
 
 /// Requests that will be posted together.
@@ -56,7 +54,7 @@ impl Chain {
         request.num_sge = i32::from(element.length > 0);
         request.send_flags = flags;
         (request.opcode, request.wr) = verb.spelled();
-        if let Verb::Send { immediate } = verb {
+        if let Verb::Send { immediate: Some(immediate) } = verb {
             request.imm_data = immediate.to_be();
         }
         self.len += 1;
@@ -109,7 +107,8 @@ impl Verb {
             Self::CompareSwap { address, key, expected, desired } => {
                 (sys::IBV_WR_ATOMIC_CMP_AND_SWP, word(address, key, expected, desired))
             }
-            Self::Send { .. } => (sys::IBV_WR_SEND_WITH_IMM, at(0, 0)),
+            Self::Send { immediate: None } => (sys::IBV_WR_SEND, at(0, 0)),
+            Self::Send { immediate: Some(_) } => (sys::IBV_WR_SEND_WITH_IMM, at(0, 0)),
         }
     }
 }
