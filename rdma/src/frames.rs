@@ -20,8 +20,6 @@ use crate::{
     verbs::Held,
 };
 
-/// Bytes that are received before it is others' turn.
-const TURN_LEN: usize = 1 << 20;
 /// Where the device does not tell that something has come: how long its reader blocks, at least and
 /// at most, by how long nothing has come.
 const NAP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(1));
@@ -34,9 +32,12 @@ pub(crate) trait Wire: fmt::Debug + Send {
     /// The slots that frames are sent from.
     fn slab(&mut self) -> &mut Slab;
 
-    /// Sends the first `len` bytes of a slot, and later says that it has; `false` where there is no
-    /// room for it now.
+    /// Sends the first `len` bytes of a slot, at the next [`ring`](Self::ring) at the latest, and
+    /// later says that it has; `false` where there is no room for it now.
     fn send(&mut self, slot: SlotId, len: usize) -> bool;
+
+    /// Sends what waits for that.
+    fn ring(&mut self) {}
 
     /// Hands what has come and what has been sent to `sink`, without waiting.
     fn poll(&mut self, sink: &mut dyn FnMut(Event<'_>));
@@ -87,19 +88,23 @@ impl<W: Wire> End<W> {
 
     /// Hands to the wire what the link wants sent now.
     fn transmit(&mut self) {
-        let now = self.now();
+        self.transmit_at(self.now());
+    }
+
+    fn transmit_at(&mut self, now: Moment) {
         while let Some(frame) = self.link.transmit(now, self.wire.slab()) {
             if !self.wire.send(frame.slot, frame.len) {
                 // The queue is full: as good as lost, and sent again.
                 self.link.sent(frame.slot);
             }
         }
+        self.wire.ring();
     }
 
-    /// Takes in what the wire has, and answers; how many bytes of the peer's frames that were,
-    /// those among them that only answer: who sends much hears nothing else.
-    fn poll(&mut self) -> usize {
-        let now = self.now();
+    /// Takes in what the wire has, and answers, when the time is `now`; how many bytes of the
+    /// peer's frames that were, those among them that only answer: who sends much hears nothing
+    /// else.
+    fn poll(&mut self, now: Moment) -> usize {
         let Self { link, wire, arrived, .. } = self;
         let mut count = 0;
         wire.poll(&mut |event| match event {
@@ -112,7 +117,7 @@ impl<W: Wire> End<W> {
             }
             Event::Sent(slot) => link.sent(slot),
         });
-        self.transmit();
+        self.transmit_at(now);
         count
     }
 }
@@ -126,7 +131,7 @@ pub(crate) fn ends<W: Wire + 'static>(wire: W, link: Link) -> (Sender<W>, Receiv
         end,
         arrived: Default::default(),
         assemblers: [Assembler::new(), Assembler::new()],
-        heard: start,
+        heard: Moment::START,
     };
     (outlet, inlet)
 }
@@ -186,41 +191,41 @@ pub(crate) struct Receiver<W> {
     arrived: [Vec<u8>; Class::COUNT],
     // By class: each is a stream of its own.
     assemblers: [Assembler; Class::COUNT],
-    heard: Instant,
+    // When something came last.
+    heard: Moment,
 }
 
 impl<W: Wire + 'static> Receiver<W> {
-    /// Takes in what the wire has; how many bytes that were, and when.
-    fn poll(&mut self) -> Result<Option<(usize, Instant)>> {
-        let Self { end, arrived, .. } = self;
+    /// Takes in what the wire has; how many bytes that were.
+    fn poll(&mut self) -> Result<usize> {
+        let Self { end, arrived, heard, .. } = self;
         let polled = end.with(|end| {
-            let count = end.poll();
+            let now = end.now();
+            let count = end.poll(now);
+            if count > 0 {
+                *heard = now;
+            }
             end.wire.check()?;
             mem::swap(&mut end.arrived, arrived);
-            Ok((count, end.wire.now()))
+            Ok(count)
         });
-        polled.transpose()
+        polled.unwrap_or(Ok(0))
     }
 }
 
 impl<W: Wire + 'static> Inlet for Receiver<W> {
     fn receive(&mut self, inbox: &mut dyn Inbox) -> Result<usize> {
-        let mut received = 0;
-        while received < TURN_LEN {
-            // The end is not held while packets are handled: that takes the outlet's lock, which a
-            // sender holds while it takes the end.
-            let Some((count, now)) = self.poll()? else { break };
-            for class in [Class::Request, Class::Reply] {
+        // The end is not held while packets are handled: that takes the outlet's lock, which a
+        // sender holds while it takes the end.
+        let received = self.poll()?;
+        for class in [Class::Request, Class::Reply] {
+            let (arrived, assembler) =
+                (&mut self.arrived[class as usize], &mut self.assemblers[class as usize]);
+            if !arrived.is_empty() {
                 let takes = &|kind| class_of(kind as u8) == class;
-                let (arrived, index) = (&mut self.arrived[class as usize], class as usize);
-                self.assemblers[index].feed(arrived, &mut Strict { inbox, takes })?;
+                assembler.feed(arrived, &mut Strict { inbox, takes })?;
                 arrived.clear();
             }
-            if count == 0 {
-                break;
-            }
-            received += count;
-            self.heard = now;
         }
         Ok(received)
     }
@@ -232,7 +237,7 @@ impl<W: Wire + 'static> Inlet for Receiver<W> {
     fn arm(&mut self) -> bool {
         let armed = self.end.with(|end| {
             end.wire.arm();
-            end.poll() > 0
+            end.poll(end.now()) > 0
         });
         armed.unwrap_or(false)
     }
@@ -242,8 +247,10 @@ impl<W: Wire + 'static> Inlet for Receiver<W> {
         end.with(|end| {
             let deadline = end.link.deadline();
             let deadline = deadline.map(|at| end.start + Duration::from_nanos(at.0));
-            let now = end.wire.now();
-            let nap = || now + ((now - *heard) / 8).clamp(NAP.0, NAP.1);
+            let nap = || {
+                let silence = end.now().since(*heard);
+                end.wire.now() + (silence / 8).clamp(NAP.0, NAP.1)
+            };
             deadline.into_iter().chain((!end.wire.tells()).then(nap)).min()
         })?
     }
