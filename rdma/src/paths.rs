@@ -20,8 +20,9 @@ use crate::{
     wires::{Lead, Wire, Wires},
 };
 
-/// How long who stands aside does so before it looks again.
-const ASIDE: Duration = Duration::from_micros(100);
+/// How long who stands aside does so before it looks again, at least and at most, by how long it
+/// has: peers that ask for something when the last claim is over wait for that.
+const ASIDE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(1));
 /// How long who wants to lead waits for a leader to stop.
 const TURN: Duration = Duration::from_millis(1);
 /// Why there is no connection to a node.
@@ -102,8 +103,9 @@ impl Paths {
     fn lead(&self, lead: &mut Lead, deadline: Instant, ready: &mut dyn FnMut() -> bool) -> bool {
         let (mut looks_since, mut waits_since): (Option<Instant>, Option<Instant>) = (None, None);
         loop {
-            let has_lost = self.wires.beat(lead);
-            let found = self.wires.gather(lead);
+            let now = Instant::now();
+            let has_lost = self.wires.beat(lead, now);
+            let found = self.wires.gather(lead, now);
             if found.has_signalled || has_lost {
                 self.shm.ring(self.roster.node());
             }
@@ -111,7 +113,6 @@ impl Paths {
                 // Who wants to send may stand aside.
                 self.vacant.ring();
             }
-            let now = Instant::now();
             if found.bytes > 0 {
                 if let Some(since) = looks_since.take() {
                     lead.spin.has_paid(now - since);
@@ -155,11 +156,13 @@ impl Paths {
     /// Leaves the lead to threads that wait for something of their own, while there are any and for
     /// a moment after, or until `deadline`, or until `is_called`.
     fn stand_aside(&self, deadline: Instant, is_called: &mut dyn FnMut() -> bool) {
+        let since = Instant::now();
+        let mut now = since;
         // Relaxed, all: how long to stand aside is a guess; who leads is settled by the turn.
         let mut claimed = self.claimed.load(Ordering::Relaxed);
         let mut is_busy = self.claims.load(Ordering::Relaxed) != 0;
-        while is_busy && Instant::now() < deadline && !is_called() {
-            thread::sleep(ASIDE);
+        while is_busy && now < deadline && !is_called() {
+            thread::sleep(((now - since) / 8).clamp(ASIDE.0, ASIDE.1));
             let now_claimed = self.claimed.load(Ordering::Relaxed);
             let is_same = now_claimed == claimed;
             is_busy = !is_same || self.claims.load(Ordering::Relaxed) != 0;
@@ -171,6 +174,7 @@ impl Paths {
                 is_busy = self.claims.load(Ordering::Relaxed) != 0;
             }
             claimed = now_claimed;
+            now = Instant::now();
         }
     }
 

@@ -165,7 +165,7 @@ impl Wires {
         self.natives.get(peer.index()).is_some_and(Option::is_some)
     }
 
-    /// Hands out what has come before, and what comes now if nobody else leads.
+    /// Hands out what has come before; where that is nothing, what comes now, if nobody else leads.
     pub(crate) fn poll(&self, sink: &mut dyn FnMut(Completion<'_>)) -> Found {
         let Some(_polling) = self.polling.take() else { return Found::default() };
         // Before what has come is handed out: who leads in between would gather what came after it,
@@ -176,9 +176,13 @@ impl Wires {
             sink(completion);
             source.inspect(|&source| _ = self.agent.hand_out(source));
         };
-        let before = self.hand_out(sink);
-        let mut found = lead.map_or_else(Found::default, |mut lead| lead.pump(&self.agent, sink));
-        found.count += before + self.hand_out(sink);
+        let count = self.hand_out(sink);
+        // What came before is worth more than another look, which the next poll has.
+        let Some(mut lead) = lead.filter(|_| count == 0) else {
+            return Found { count, ..Found::default() };
+        };
+        let mut found = lead.pump(&self.agent, Instant::now(), sink);
+        found.count += self.hand_out(sink);
         found
     }
 
@@ -195,9 +199,9 @@ impl Wires {
         count
     }
 
-    /// Reads the links once, for later.
-    pub(crate) fn gather(&self, lead: &mut Lead) -> Found {
-        lead.pump(&self.agent, &mut self.keeper())
+    /// Reads the links once, for later, when the time is `now`.
+    pub(crate) fn gather(&self, lead: &mut Lead, now: Instant) -> Found {
+        lead.pump(&self.agent, now, &mut self.keeper())
     }
 
     /// Keeps completions until they are polled.
@@ -234,8 +238,8 @@ impl Wires {
 
     /// Gives signs of life where it is time to, and takes for lost who gives none; whether there
     /// was one.
-    pub(crate) fn beat(&self, lead: &mut Lead) -> bool {
-        lead.beat(&self.agent, &mut self.keeper())
+    pub(crate) fn beat(&self, lead: &mut Lead, now: Instant) -> bool {
+        lead.beat(&self.agent, now, &mut self.keeper())
     }
 
     /// Blocks until something comes, until `deadline` at most, unless `ready` already.
@@ -250,8 +254,10 @@ impl Wires {
 
     /// Goes on until all that was sent has arrived, or until `deadline`.
     pub(crate) fn linger(&self, lead: &mut Lead, deadline: Instant) {
-        while !lead.is_quiet() && Instant::now() < deadline {
-            self.gather(lead);
+        let mut now = Instant::now();
+        while !lead.is_quiet() && now < deadline {
+            self.gather(lead, now);
+            now = Instant::now();
         }
     }
 }

@@ -18,9 +18,9 @@ use crate::{
 
 /// Connections that are looked at one by one; of more, those that the system names.
 const LOOKED_AT_MAX: usize = 4;
-/// How often what is polled is read before the system is asked about the watches beside it, which
+/// How long what is polled is read before the system is asked about the watches beside it, which
 /// costs as much as some operations take.
-const READS_PER_LOOK: u32 = 64;
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 /// The name of the bell among the links, which are named by their nodes.
 const BELL: Token = Token(usize::MAX);
 
@@ -30,8 +30,8 @@ pub(crate) struct Lead {
     poll: Poll,
     events: Events,
     links: Links,
-    // Reads since the system was last asked.
-    reads: u32,
+    // When the system is to be asked again.
+    next_look: Instant,
     pub(crate) spin: Spin,
     // Rung to wake who blocks.
     bell: Bell,
@@ -50,7 +50,7 @@ impl Lead {
             poll,
             events: Events::with_capacity(64),
             links: Links::new(Vec::new(), Instant::now() + BEAT),
-            reads: 0,
+            next_look: Instant::now(),
             spin: Spin::default(),
             bell,
             told: 0,
@@ -77,12 +77,17 @@ impl Lead {
         Ok(())
     }
 
-    /// Reads every link that may have something, once, and answers.
-    pub(super) fn pump(&mut self, agent: &Agent, sink: &mut dyn FnMut(Completion<'_>)) -> Found {
+    /// Reads every link that may have something, once, and answers, when the time is `now`.
+    pub(super) fn pump(
+        &mut self,
+        agent: &Agent,
+        now: Instant,
+        sink: &mut dyn FnMut(Completion<'_>),
+    ) -> Found {
         let is_told_of = |link: &&mut Link| !link.inlet.is_polled() && !link.is_watch();
         let looks_at_all = self.links.iter_mut().filter(is_told_of).count() <= LOOKED_AT_MAX;
-        self.reads += 1;
-        if !looks_at_all || self.reads >= READS_PER_LOOK {
+        if !looks_at_all || now >= self.next_look {
+            self.next_look = now + LOOK_INTERVAL;
             self.look(agent, Some(Duration::ZERO));
         }
         let may = |link: &Link| {
@@ -109,8 +114,7 @@ impl Lead {
 
     /// Asks the system which links have something, or room again.
     fn look(&mut self, agent: &Agent, timeout: Option<Duration>) {
-        let Self { poll, events, links, reads, bell, .. } = self;
-        *reads = 0;
+        let Self { poll, events, links, bell, .. } = self;
         if poll.poll(events, timeout).is_err() {
             return;
         }
@@ -129,8 +133,13 @@ impl Lead {
 
     /// Gives signs of life where it is time to, and takes for lost who gives none; whether there
     /// was one.
-    pub(super) fn beat(&mut self, agent: &Agent, sink: &mut dyn FnMut(Completion<'_>)) -> bool {
-        self.links.beat(agent, Instant::now(), sink)
+    pub(super) fn beat(
+        &mut self,
+        agent: &Agent,
+        now: Instant,
+        sink: &mut dyn FnMut(Completion<'_>),
+    ) -> bool {
+        self.links.beat(agent, now, sink)
     }
 
     /// Whether all that was sent has arrived, as far as that can be told.

@@ -70,7 +70,7 @@ impl Stage {
             assert!(Instant::now() < deadline, "in vain");
             self.poll();
             let mut lead = self.wires.lead.take().expect("nobody else leads");
-            self.wires.beat(&mut lead);
+            self.wires.beat(&mut lead, Instant::now());
         }
     }
 
@@ -162,8 +162,8 @@ fn who_falls_silent_within_a_packet_keeps_nobody_waiting_and_is_lost() {
         assert!(Instant::now() < deadline);
         say(&mut stage.honest, Head::new(Kind::Beat), &[]);
         let mut lead = stage.wires.lead.take().unwrap();
-        stage.wires.beat(&mut lead);
-        stage.wires.gather(&mut lead);
+        stage.wires.beat(&mut lead, Instant::now());
+        stage.wires.gather(&mut lead, Instant::now());
         stage.wires.block(&mut lead, Instant::now() + Duration::from_millis(100), &mut || false);
     }
     stage.check_unharmed();
