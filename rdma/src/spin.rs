@@ -31,13 +31,14 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
-    /// How long to look before the next block: twice as long as it has usually taken.
+    /// How long to look before the next block: four times as long as it has usually taken, as to be
+    /// woken takes longer than to look on.
     pub(crate) fn allowance(&self) -> Duration {
         let is_probe = self.vain > 0 && self.vain.is_multiple_of(PROBE) && self.wait <= TIME_MAX;
         match self.vain {
             _ if cores() == 1 => Duration::ZERO,
             _ if is_probe => TIME_MAX,
-            vain if vain < VAIN_MAX => (2 * self.usual).clamp(TIME_MIN, TIME_MAX),
+            vain if vain < VAIN_MAX => (4 * self.usual).clamp(TIME_MIN, TIME_MAX),
             _ => Duration::ZERO,
         }
     }
@@ -91,7 +92,7 @@ mod tests {
         let mut spin = Spin::default();
         looks(&mut spin, PROBE);
         spin.has_paid(2 * TIME_MIN);
-        assert_eq!(spin.allowance(), 4 * TIME_MIN * may_look);
+        assert_eq!(spin.allowance(), 8 * TIME_MIN * may_look);
         (0..100).for_each(|_| spin.has_paid(TIME_MAX));
         assert_eq!(spin.allowance(), TIME_MAX * may_look);
         (0..100).for_each(|_| spin.has_paid(Duration::ZERO));
