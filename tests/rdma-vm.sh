@@ -7,8 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 vm=${RDMA_VM:-$(cd ../shared && pwd)/scripts/rdma-vm}
 
-# What the emulator is slow at, processors without are not: copies by `rep movs`, and the instruction
-# for checksums, which takes three times as long there as a table.
+# What the emulator is slow at, a processor without it is not: copies by `rep movs`, and checksums by
+# an instruction, which take three times as long there as by a table.
 processor=max,-erms,-fsrm,-sse4.2
 
 # built ARGUMENTS..: builds, by `cargo ARGUMENTS`, and prints where each program is.
