@@ -61,8 +61,10 @@ impl Engine {
         let worked = work();
         if worked.is_err() {
             // Those that wait have done nothing wrong; but what is wrong is not to be kept for
-            // long.
-            _ = self.cluster.barrier_until(Instant::now() + PARTING);
+            // long. Where a node is lost, they are to say so too, and not to take this for the end.
+            if self.check().is_ok() {
+                _ = self.cluster.barrier_until(Instant::now() + PARTING);
+            }
             return worked.map(|()| ExitCode::SUCCESS);
         }
         self.cluster.barrier()?;
