@@ -33,8 +33,10 @@ impl Heaps {
     ///
     /// # Errors
     ///
-    /// Where a heap has no room, the file cannot be read, or a node is lost.
+    /// Where a heap has no room, the file cannot be read or is another than that of node 0, or a
+    /// node is lost.
     pub fn load(cluster: &Cluster, file: &ModelFile, plan: &Plan, name: &str) -> Result<Self> {
+        expect_same(cluster, file, name)?;
         let node = cluster.node().index();
         let mut bytes = cluster.vec::<u8>(plan.bytes(node), Placement::Here)?;
         bytes.use_large_pages()?;
@@ -89,6 +91,27 @@ impl Heaps {
         }
         Ok(())
     }
+}
+
+/// Refuses a file that node 0 does not have: weights of two models are those of none.
+fn expect_same(cluster: &Cluster, file: &ModelFile, name: &str) -> Result<()> {
+    let (fingerprint, name) = (file.fingerprint()?, format!("{name}: file"));
+    if cluster.node().number() == 0 {
+        let mut of_all = cluster.vec::<u64>(1, Placement::Here)?;
+        of_all.slice_mut(..)?[0] = fingerprint;
+        return Ok(cluster.publish(&name, &of_all.freeze()?)?);
+    }
+    let of_all: FrozenVec<u64> = cluster.lookup(&name)?;
+    if of_all.slice(..)?[0] == fingerprint {
+        return Ok(());
+    }
+    Err(Error::Malformed {
+        field: file.path().display().to_string(),
+        reason: format!(
+            "{} has another model than node 0; give all hosts the same file",
+            cluster.node()
+        ),
+    })
 }
 
 /// A node's share, while it is loaded.

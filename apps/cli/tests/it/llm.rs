@@ -1,5 +1,7 @@
 //! `pangea llm`.
 
+use std::{fs, path::Path};
+
 use pangea_tests::Cables;
 use serde_json::Value;
 
@@ -47,6 +49,36 @@ fn tokens_and_logits_do_not_depend_on_the_path() {
     assert_eq!(complete("tcp", "0"), expected);
     assert_eq!(complete("verbs", "0"), expected);
     assert_eq!(complete("verbs", "0.01"), expected);
+}
+
+#[test]
+fn weights_that_the_cache_has_no_room_for_are_an_error_that_says_so() {
+    let model = model("austen-q8_0.gguf");
+    let mut command = command(&["llm", "complete", &model, "-p", "It", "--nodes", "2"]);
+    let ended = command.env("PANGEA_PATH", "tcp").env("PANGEA_CACHE", "64K").output().unwrap();
+    let ended = Ended::from(ended);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("set PANGEA_CACHE higher"), "{ended:?}");
+}
+
+#[test]
+fn nodes_with_different_models_are_told_so() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("different-models");
+    fs::create_dir_all(&folder).unwrap();
+    let one = model("austen-q8_0.gguf");
+    let mut bytes = fs::read(&one).unwrap();
+    // The same shapes, and other weights.
+    let half = bytes.len() / 2;
+    bytes[half..].iter_mut().for_each(|byte| *byte ^= 1);
+    fs::write(folder.join("model-1"), bytes).unwrap();
+    fs::copy(one, folder.join("model-0")).unwrap();
+    let pangea = env!("CARGO_BIN_EXE_pangea");
+    let script = format!("exec {pangea} llm complete model-$PANGEA_NODE -p It --max-tokens 5");
+    let mut command = command(&["run", "-n", "2", "--", "sh", "-c", &script]);
+    let ended = Ended::from(command.current_dir(&folder).output().unwrap());
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    let expected = "model-1: node 1 has another model than node 0; give all hosts the same file";
+    assert!(ended.stderr.contains(expected), "{ended:?}");
 }
 
 #[test]
@@ -101,7 +133,7 @@ fn a_model_is_shown_with_the_places_of_its_tensors() {
 #[test]
 fn perplexity_does_not_depend_on_the_number_of_nodes() {
     let text = env!("CARGO_TARGET_TMPDIR").to_owned() + "/text";
-    std::fs::write(&text, "It is a truth universally acknowledged, that a single man").unwrap();
+    fs::write(&text, "It is a truth universally acknowledged, that a single man").unwrap();
     let model = model("austen-q8_0.gguf");
     let alone = run(&["llm", "perplexity", &model, &text]).success();
     let several = run(&["llm", "perplexity", &model, &text, "--nodes", "3"]).success();

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io,
+    io, iter,
     ops::Range,
     path::{Path, PathBuf},
 };
@@ -11,6 +11,9 @@ use memmap2::{Mmap, UncheckedAdvice};
 
 use super::{Gguf, malformed};
 use crate::{Error, Result};
+
+/// Bytes of each tensor that a fingerprint is made of: what is read of a file at least.
+const SAMPLE: usize = 4096;
 
 /// A file that stays mapped, read-only, while this lives.
 ///
@@ -83,6 +86,20 @@ impl ModelFile {
     pub fn parse(&self) -> Result<Gguf<'_>> {
         self.expect_whole()?;
         Gguf::parse(self.contents())
+    }
+
+    /// A number that tells this file from others, also from models of the same shape: of all that
+    /// stands before the tensors, and of the beginning of each (FNV-1a, 64 bits).
+    pub fn fingerprint(&self) -> Result<u64> {
+        let gguf = self.parse()?;
+        let tensors = gguf.tensors().iter().map(|tensor| tensor.range());
+        let head = 0..tensors.clone().map(|range| range.start).min().unwrap_or(self.len());
+        let samples = tensors.map(|range| range.start..range.end.min(range.start + SAMPLE));
+        let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        let parts = iter::once(head).chain(samples);
+        Ok(parts.fold(0xcbf2_9ce4_8422_2325, |so_far, part| {
+            self.contents()[part].iter().fold(so_far, hash)
+        }))
     }
 
     /// The bytes in `range`, which is that of a tensor or of some of its rows.
