@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    Completion, NodeId,
+    Completion, Error, NodeId, Result,
     agent::{Agent, Correspondence},
     packet::Kind,
     roster::Departure,
@@ -27,6 +27,8 @@ pub(crate) const SILENT_BEATS: u32 = 6;
 /// Beats without a sign of life after which a peer is told of no loss: if it is as silent as the
 /// one that is lost, then perhaps it is this node that hears nothing.
 const FAINT_BEATS: u32 = 3;
+/// What people are told of a stripe: what is read of the peer comes more slowly from now on.
+const GIVEN_UP: &str = "a cable to it carries nothing any more, and is done without";
 /// Beats without a sign of life over a stripe, where the last brought one over the main link.
 const SILENT_STRIPE_BEATS: u32 = 3;
 
@@ -44,11 +46,15 @@ pub(crate) struct Found {
     pub(crate) has_room: bool,
 }
 
+/// Tells people what happened on the way to a peer.
+pub(crate) type Tell = fn(NodeId, &str);
+
 /// All links of a node.
 #[derive(Debug)]
 pub(crate) struct Links {
     links: Vec<Link>,
     next_beat: Instant,
+    tell: Tell,
     // The peers of stripes that broke since the last beat: they may be about to end.
     given_up: Vec<NodeId>,
 }
@@ -89,8 +95,8 @@ impl Link {
 }
 
 impl Links {
-    pub(crate) fn new(links: Vec<Link>, first_beat: Instant) -> Self {
-        Self { links, next_beat: first_beat, given_up: Vec::new() }
+    pub(crate) fn new(links: Vec<Link>, first_beat: Instant, tell: Tell) -> Self {
+        Self { links, next_beat: first_beat, tell, given_up: Vec::new() }
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Link> {
@@ -116,15 +122,24 @@ impl Links {
     ) -> Found {
         let mut found = Found::default();
         let mut gone = Vec::new();
-        self.links.retain_mut(|link| {
+        let Self { links, given_up, tell, .. } = self;
+        links.retain_mut(|link| {
             // One that is lost by hearsay is not read any more: its requests have ended, and what
             // its packets were to be written to is not the fabric's.
             let is_lost = agent.has_lost(link.peer);
             if !is_lost && !may(link) {
                 return true;
             }
-            let departure =
-                if is_lost { Some(Departure::Died) } else { link.read(agent, sink, &mut found) };
+            let departure = match is_lost {
+                true => Some(Departure::Died),
+                false => link.read(agent, sink, &mut found).unwrap_or_else(|error| {
+                    // That a connection has ended says no more than that its peer has.
+                    if matches!(error, Error::Protocol { .. }) {
+                        tell(link.peer, &error.to_string());
+                    }
+                    Some(Departure::Died)
+                }),
+            };
             let Some(departure) = departure else { return true };
             found.count += link.close(agent, sink);
             match (link.role, departure) {
@@ -132,7 +147,7 @@ impl Links {
                 (Role::Watch, Departure::Left) => {}
                 (Role::Stripe(number), _) => {
                     agent.give_up(link.peer, number);
-                    self.given_up.push(link.peer);
+                    given_up.push(link.peer);
                 }
                 _ => gone.push((link.peer, departure)),
             }
@@ -180,12 +195,16 @@ impl Links {
             link.silent_beats = if is_heard { 0 } else { link.silent_beats + 1 };
         }
         let given_up = mem::take(&mut self.given_up);
-        given_up.into_iter().filter(|&peer| !agent.has_lost(peer)).for_each(announce);
+        let given_up = given_up.into_iter().filter(|&peer| !agent.has_lost(peer));
+        given_up.for_each(|peer| (self.tell)(peer, GIVEN_UP));
         let heard = self.links.iter().filter(|link| link.silent_beats < FAINT_BEATS);
         agent.note_heard(&heard.map(|link| link.peer).collect::<Vec<_>>());
         self.drop_silent_stripes(agent, sink);
         let silent = self.links.iter().filter(|link| link.silent_beats >= SILENT_BEATS);
         let silent: Vec<NodeId> = silent.map(|link| link.peer).collect();
+        for &peer in silent.iter().filter(|&&peer| !agent.has_lost(peer)) {
+            (self.tell)(peer, &format!("nothing has come for {SILENCE:?}"));
+        }
         silent
             .into_iter()
             .fold(false, |has_lost, peer| self.lose(agent, peer, Departure::Died, sink) | has_lost)
@@ -195,13 +214,14 @@ impl Links {
     fn drop_silent_stripes(&mut self, agent: &Agent, sink: &mut dyn FnMut(Completion<'_>)) {
         let is_heard = |link: &&Link| link.role == Role::Main && link.silent_beats == 0;
         let heard: Vec<NodeId> = self.links.iter().filter(is_heard).map(|link| link.peer).collect();
+        let tell = self.tell;
         self.links.retain_mut(|link| {
             let Role::Stripe(number) = link.role else { return true };
             if link.silent_beats < SILENT_STRIPE_BEATS || !heard.contains(&link.peer) {
                 return true;
             }
             link.close(agent, sink);
-            announce(link.peer);
+            tell(link.peer, GIVEN_UP);
             agent.give_up(link.peer, number);
             false
         });
@@ -209,13 +229,13 @@ impl Links {
 }
 
 impl Link {
-    /// Reads the link once, and answers; how its peer went, if it is gone.
+    /// Reads the link once, and answers; how its peer went, if it has said so. An error is its loss.
     fn read(
         &mut self,
         agent: &Agent,
         sink: &mut dyn FnMut(Completion<'_>),
         found: &mut Found,
-    ) -> Option<Departure> {
+    ) -> Result<Option<Departure>> {
         let mut letters = Correspondence::new(agent, self.peer, self.number(), sink);
         let takes = &|kind| self.role != Role::Watch || is_for_watch(kind);
         let received = self.inlet.receive(&mut Strict { inbox: &mut letters, takes });
@@ -223,14 +243,14 @@ impl Link {
         found.has_signalled |= letters.has_signalled;
         found.has_room |= letters.has_room;
         if letters.has_left {
-            return Some(Departure::Left);
+            return Ok(Some(Departure::Left));
         }
-        let Ok(bytes) = received else { return Some(Departure::Died) };
+        let bytes = received?;
         agent.flush(self.peer);
         found.bytes += bytes;
         self.is_ready = bytes > 0;
         self.is_heard |= self.is_ready;
-        None
+        Ok(None)
     }
 
     /// Ends it, and what is under way on it; how much of that the program was told.
@@ -252,11 +272,6 @@ impl Link {
 /// Whether such packets go over a watch: they change nothing but who is there.
 fn is_for_watch(kind: Kind) -> bool {
     matches!(kind, Kind::Beat | Kind::Lost | Kind::Goodbye)
-}
-
-/// Tells people that what is read of a peer comes more slowly from now on.
-fn announce(peer: NodeId) {
-    eprintln!("pangea: a cable to {peer} carries nothing any more, and is done without");
 }
 
 #[cfg(all(test, not(loom)))]

@@ -82,7 +82,7 @@ impl Node {
             membership,
             agent: Agent::new(roster.clone(), outlets, watches),
             roster,
-            links: Links::new(links, first_beat),
+            links: Links::new(links, first_beat, |_, _| {}),
             regions: Regions::new(Region(0)),
             arrived: VecDeque::new(),
             own_messages: 0,

@@ -49,7 +49,7 @@ impl Lead {
         Ok(Self {
             poll,
             events: Events::with_capacity(64),
-            links: Links::new(Vec::new(), Instant::now() + BEAT),
+            links: Links::new(Vec::new(), Instant::now() + BEAT, tell),
             next_look: Instant::now(),
             spin: Spin::default(),
             bell,
@@ -146,6 +146,11 @@ impl Lead {
     pub(super) fn is_quiet(&mut self) -> bool {
         self.links.iter_mut().all(|link| link.inlet.is_quiet())
     }
+}
+
+/// Beside the error that a program gets, which does not say why.
+fn tell(peer: NodeId, what: &str) {
+    eprintln!("pangea: {peer}: {what}");
 }
 
 fn name_of(peer: NodeId) -> Token {
