@@ -229,7 +229,7 @@ impl Links {
 }
 
 impl Link {
-    /// Reads the link once, and answers; how its peer went, if it has said so. An error is its loss.
+    /// Reads the link once, and answers; how its peer went, if it has said so. An error is a loss.
     fn read(
         &mut self,
         agent: &Agent,

@@ -49,7 +49,7 @@ fn tell(peer: NodeId, what: &str) {
     TOLD.with_borrow_mut(|told| told.push(format!("{peer}: {what}")));
 }
 
-/// An agent of three nodes, and a link for `role` to its peer, which says `packet` and then nothing.
+/// An agent of three nodes, and a link for `role` to its peer, which says `packet`, then nothing.
 fn stage(role: Role, packet: Vec<u8>) -> (Agent, Links) {
     let outlet = || -> Box<dyn Outlet> { Box::new(Drain) };
     let roster = Arc::new(Roster::new(NodeId::new(0), 3, None));
